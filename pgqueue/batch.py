@@ -41,9 +41,7 @@ class Batch:
             BatchNotFoundError: the batch does not exist, or was finished more than a day ago.
         """
         where = (
-            self._source
-            if transaction is None
-            else transports.shared(transaction, self._source.timeout, asynchronous=False)
+            self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=False)
         )
         drive(where.execute(batches.close_batch(self.id)))
 

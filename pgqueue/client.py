@@ -61,9 +61,13 @@ class QueueClient:
     ``interceptors`` run around each send and each run of a handler, the first one outermost: see
     :class:`~pgqueue.Interceptor`.
 
+    ``schema`` is where pgqueue is installed in the database: instances in several schemas know nothing of each other.
+    See ``docs/schemas.md``.
+
     Raises:
         UnsupportedSourceError: ``source`` is nothing of these.
-        InvalidArgumentError: no database was named, ``timeout`` is not positive, or an interceptor has another type.
+        InvalidArgumentError: no database was named, ``timeout`` is not positive, an interceptor has another type, or no
+            instance can have this ``schema``.
     """
 
     def __init__(
@@ -73,8 +77,9 @@ class QueueClient:
         listen: bool = True,
         timeout: timedelta | None = timedelta(seconds=30),
         interceptors: Sequence[Interceptor | Cipher] = (),
+        schema: str = "pgqueue",
     ) -> None:
-        self._source = transports.source_of(source, asynchronous=False, listens=listen, timeout=timeout)
+        self._source = transports.source_of(source, asynchronous=False, listens=listen, timeout=timeout, schema=schema)
         self._source.interceptors = Interceptors(interceptors) if interceptors else None
 
     @classmethod
@@ -105,7 +110,7 @@ class QueueClient:
         Raises:
             SchemaVersionError: the schema is newer than this library.
         """
-        schema.migrate(self._source.conninfo)
+        schema.migrate(self._source.conninfo, schema=self._source.schema)
 
     def create_queue(self, name: str, *, exist_ok: bool = False, **settings: Unpack[QueueSettings]) -> QueueProperties:
         """Creates a queue with the given :class:`~pgqueue.QueueSettings`; the other settings have their defaults.
@@ -540,9 +545,7 @@ class QueueClient:
             MessageNotFoundError: a message was sent before under its message id.
         """
         where = (
-            self._source
-            if transaction is None
-            else transports.shared(transaction, self._source.timeout, asynchronous=False)
+            self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=False)
         )
         given: list[Message[Any]] = [then] if on_failure is None or on_failure == "continue" else [then, on_failure]
         if (interceptors := self._source.interceptors) is not None:

@@ -637,4 +637,4 @@ class DeadLetters(Queue[BodyT]):
 
 
 def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=False)
+    return None if transaction is None else transports.shared(transaction, source, asynchronous=False)

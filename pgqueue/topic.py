@@ -80,8 +80,4 @@ class Topic(Generic[BodyT]):
         return drive(flow)
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return (
-            self._source
-            if transaction is None
-            else transports.shared(transaction, self._source.timeout, asynchronous=False)
-        )
+        return self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=False)

@@ -62,9 +62,13 @@ class QueueClient:
     ``interceptors`` run around each send and each run of a handler, the first one outermost: see
     :class:`~pgqueue.aio.Interceptor`.
 
+    ``schema`` is where pgqueue is installed in the database: instances in several schemas know nothing of each other.
+    See ``docs/schemas.md``.
+
     Raises:
         UnsupportedSourceError: ``source`` is nothing of these.
-        InvalidArgumentError: no database was named, ``timeout`` is not positive, or an interceptor has another type.
+        InvalidArgumentError: no database was named, ``timeout`` is not positive, an interceptor has another type, or no
+            instance can have this ``schema``.
     """
 
     def __init__(
@@ -74,8 +78,9 @@ class QueueClient:
         listen: bool = True,
         timeout: timedelta | None = timedelta(seconds=30),
         interceptors: Sequence[Interceptor | Cipher] = (),
+        schema: str = "pgqueue",
     ) -> None:
-        self._source = transports.source_of(source, asynchronous=True, listens=listen, timeout=timeout)
+        self._source = transports.source_of(source, asynchronous=True, listens=listen, timeout=timeout, schema=schema)
         self._source.interceptors = Interceptors(interceptors) if interceptors else None
 
     @classmethod
@@ -106,7 +111,7 @@ class QueueClient:
         Raises:
             SchemaVersionError: the schema is newer than this library.
         """
-        await asyncio.to_thread(schema.migrate, self._source.conninfo)
+        await asyncio.to_thread(schema.migrate, self._source.conninfo, schema=self._source.schema)
 
     async def create_queue(
         self, name: str, *, exist_ok: bool = False, **settings: Unpack[QueueSettings]
@@ -542,11 +547,7 @@ class QueueClient:
             DuplicateMessageError: another message has its unique key.
             MessageNotFoundError: a message was sent before under its message id.
         """
-        where = (
-            self._source
-            if transaction is None
-            else transports.shared(transaction, self._source.timeout, asynchronous=True)
-        )
+        where = self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=True)
         given: list[Message[Any]] = [then] if on_failure is None or on_failure == "continue" else [then, on_failure]
         if (interceptors := self._source.interceptors) is not None:
             given = [await interceptors.changed(message) for message in given]

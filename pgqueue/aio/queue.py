@@ -645,4 +645,4 @@ class DeadLetters(Queue[BodyT]):
 
 
 def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=True)
+    return None if transaction is None else transports.shared(transaction, source, asynchronous=True)

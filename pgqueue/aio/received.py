@@ -350,8 +350,8 @@ def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> p
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     if source is None:
         return source_of(received).begin
-    return partial(transports.begin, source, source_of(received).timeout, asynchronous=True)
+    return partial(transports.begin, source, source_of(received), asynchronous=True)
 
 
 def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=True)
+    return None if transaction is None else transports.shared(transaction, source, asynchronous=True)

@@ -79,8 +79,4 @@ class Topic(Generic[BodyT]):
         return await adrive(flow)
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return (
-            self._source
-            if transaction is None
-            else transports.shared(transaction, self._source.timeout, asynchronous=True)
-        )
+        return self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import pgqueue
-from pgqueue.cli.choice import Choice, Dsn, Embedded
+from pgqueue.cli.choice import Choice, Dsn, Embedded, Schema
 from pgqueue.cli.commands import Commands
 from pgqueue.cli.group import Group
 
@@ -33,6 +33,7 @@ def root(
     context: typer.Context,
     dsn: Dsn = None,
     embedded: Embedded = False,
+    schema: Schema = None,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -41,4 +42,4 @@ def root(
 
     Begin with `pgqueue demo`, which needs nothing but itself.
     """
-    context.obj = Choice(dsn, embedded)
+    context.obj = Choice(dsn, embedded, schema)

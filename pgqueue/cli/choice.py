@@ -1,13 +1,17 @@
-"""The database that a command works on, from its options."""
+"""The database and the schema that a command works on, from its options."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import typer
 
+from pgqueue.model.schemas import DEFAULT, check_schema
+
 ENVIRONMENT = "PGQUEUE_DSN"
+SCHEMA_ENVIRONMENT = "PGQUEUE_SCHEMA"
 PANEL = "Which database"
 
 Dsn = Annotated[
@@ -29,19 +33,35 @@ Embedded = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="NAME",
+        help=f"The schema of pgqueue in the database. By default, {SCHEMA_ENVIRONMENT}, or {DEFAULT}.",
+        rich_help_panel=PANEL,
+    ),
+]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The options for the database, before the command or after it."""
+    """The options for the database and the schema, before the command or after it."""
 
     dsn: str | None = field(default=None, repr=False)
     embedded: bool = False
+    named_schema: str | None = None
 
     @classmethod
-    def of(cls, context: typer.Context, dsn: str | None, embedded: bool = False) -> Choice:
+    def of(cls, context: typer.Context, dsn: str | None, embedded: bool = False, schema: str | None = None) -> Choice:
         """The choice after the command, or else the one before it."""
-        return cls(dsn, embedded).or_else(context.find_root().obj or cls())
+        return cls(dsn, embedded, schema).or_else(context.find_root().obj or cls())
 
     def or_else(self, other: Choice) -> Choice:
-        return self if self.dsn is not None or self.embedded else other
+        chosen = self if self.dsn is not None or self.embedded else other
+        return replace(chosen, named_schema=self.named_schema or other.named_schema)
+
+    @property
+    def schema(self) -> str:
+        """The schema of pgqueue."""
+        return check_schema(self.named_schema or os.environ.get(SCHEMA_ENVIRONMENT) or DEFAULT)

@@ -27,7 +27,7 @@ def _names_in(query: LiteralString) -> Callable[[typer.Context, str], list[str]]
         if database is None:
             return []
         try:
-            return ask_once(database, Statement(sql, {"start": incomplete}, column), PATIENCE)
+            return ask_once(database, Statement(sql, {"start": incomplete}, column), PATIENCE, choice.schema)
         except Exception:  # noqa: BLE001 - the shell would print it into the command line
             return []
 
@@ -35,7 +35,7 @@ def _names_in(query: LiteralString) -> Callable[[typer.Context, str], list[str]]
 
 
 def _choice(given: Mapping[str, Any]) -> Choice:
-    return Choice(given.get("dsn"), bool(given.get("embedded")))
+    return Choice(given.get("dsn"), bool(given.get("embedded")), given.get("schema"))
 
 
 queue_names = _names_in("select name from pgqueue.queue_settings()")

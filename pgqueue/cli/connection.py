@@ -17,13 +17,14 @@ import typer
 from psycopg.conninfo import conninfo_to_dict
 
 from pgqueue import QueueClient, embedded
-from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
+from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded, Schema
 from pgqueue.cli.encrypting import from_environment
 from pgqueue.cli.failures import WrongUse
 from pgqueue.cli.group import Group
 from pgqueue.cli.options import Options
 from pgqueue.cli.output import AsJson, Result
 from pgqueue.errors import ConnectionLostError
+from pgqueue.schema import migrate
 from pgqueue.transports import dsn as dsns
 from pgqueue.transports.readable import READABLE, connect
 
@@ -33,6 +34,7 @@ CONTEXT = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer
 OPTIONS = [
     Parameter("dsn", Parameter.KEYWORD_ONLY, annotation=Dsn, default=None),
     Parameter("embedded", Parameter.KEYWORD_ONLY, annotation=Embedded, default=False),
+    Parameter("schema", Parameter.KEYWORD_ONLY, annotation=Schema, default=None),
 ]
 AS_JSON = Parameter("as_json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)
 
@@ -43,6 +45,7 @@ class Database:
 
     dsn: str = field(repr=False)
     client: QueueClient
+    schema: str
 
     def now(self) -> datetime:
         """The time by the database's clock: clocks differ, and locks expire by this one."""
@@ -60,7 +63,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """A transaction of the command's own; an error rolls it back."""
-        with connect(self.dsn) as connection:
+        with connect(self.dsn, schema=self.schema) as connection:
             connection.execute(READABLE)
             yield connection
 
@@ -85,14 +88,15 @@ def _on_database(command: Command) -> Callable[..., None]:
     parameters = [each for one in own for each in (groups[one.name].parameters() if one.name in groups else [one])]
 
     @functools.wraps(command)
-    def run(context: typer.Context, *, dsn: str | None, embedded: bool, **arguments: Any) -> None:
+    def run(context: typer.Context, *, dsn: str | None, embedded: bool, schema: str | None, **arguments: Any) -> None:
         arguments |= {name: group.taken_from(arguments) for name, group in groups.items()}
         as_json = arguments.get(AS_JSON.name, False)
         if AS_JSON.name not in signature.parameters:
             arguments.pop(AS_JSON.name, None)
-        chosen = choose(context, dsn, embedded)
-        with QueueClient(chosen, interceptors=from_environment()) as client:
-            result = command(Database(chosen, client), **arguments)
+        choice = Choice.of(context, dsn, embedded, schema)
+        found = find(choice)
+        with QueueClient(found, interceptors=from_environment(), schema=choice.schema) as client:
+            result = command(Database(found, client, choice.schema), **arguments)
             if result is not None:
                 result.show(as_json=as_json)
         if result is not None and result.end is not None:
@@ -109,13 +113,12 @@ def _options_of(parameter: Parameter) -> Options | None:
     return next((each for each in metadata if isinstance(each, Options)), None)
 
 
-def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
-    """The DSN of a reachable database: from the options after the command, before it, or from the environment."""
-    choice = Choice.of(context, dsn, use_embedded)
+def find(choice: Choice) -> str:
+    """The DSN of a database that was reached: the one that is chosen, or that of the environment."""
     if choice.dsn is not None and choice.embedded:
         raise WrongUse("--dsn and --embedded name two databases: give one of them")
     if choice.embedded:
-        return _start_embedded()
+        return _start_embedded(choice.schema)
     named = named_by(choice)
     if named is None:
         raise WrongUse(
@@ -145,11 +148,9 @@ def check_reachable(dsn: str) -> None:
         raise ConnectionLostError(_reason(error), sqlstate=error.sqlstate) from error
 
 
-def _start_embedded() -> str:
+def _start_embedded(schema: str) -> str:
     dsn = embedded.start()
-    from pgqueue import schema
-
-    schema.migrate(dsn)
+    migrate(dsn, schema=schema)
     return dsn
 
 

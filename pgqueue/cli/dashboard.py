@@ -70,7 +70,7 @@ def dashboard(
     except ValueError as error:
         raise WrongUse(str(error)) from None
     trusted = tuple(trusted_proxy or Settings.trusted_proxies)
-    settings = Settings(database.dsn, writable, known, proxy_header, trusted)
+    settings = Settings(database.dsn, writable, known, proxy_header, trusted, database.schema)
     _serve(settings, host, port)
 
 

@@ -43,7 +43,7 @@ def doctor(
     listed with the grant that it takes.
     """
     with working("examining the queues and their database", as_json=as_json):
-        examination = examine(database.dsn, invariants=invariants)
+        examination = examine(database.dsn, invariants=invariants, schema=database.schema)
     if as_json:
         output.document(_document(examination))
     else:

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from pgqueue import schema
-from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
-from pgqueue.cli.connection import choose
+from pgqueue import schema as schemas
+from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded, Schema
+from pgqueue.cli.connection import find
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import WrongUse
 from pgqueue.cli.group import top
@@ -49,6 +49,7 @@ def migrate(
     as_json: AsJson = False,
     dsn: Dsn = None,
     embedded: Embedded = False,
+    schema: Schema = None,
 ) -> None:
     """Install the schema in a database, or bring it to this version of pgqueue.
 
@@ -57,18 +58,19 @@ def migrate(
     """
     if sql and (check or as_json):
         raise WrongUse("--sql prints a script: use it without --check and --json")
+    choice = Choice.of(context, dsn, embedded, schema)
     if sql:
-        sys.stdout.write(schema.script(_named(context, dsn, embedded)))
+        sys.stdout.write(schemas.script(_named(choice), schema=choice.schema))
     elif check:
-        _check(choose(context, dsn, embedded), as_json=as_json)
+        _check(find(choice), choice.schema, as_json=as_json)
     else:
-        _migrate(choose(context, dsn, embedded), as_json=as_json)
+        _migrate(find(choice), choice.schema, as_json=as_json)
 
 
-def _migrate(dsn: str, *, as_json: bool) -> None:
-    before = schema.current(dsn)
+def _migrate(dsn: str, schema: str, *, as_json: bool) -> None:
+    before = schemas.current(dsn, schema=schema)
     with working("migrating", as_json=as_json, measure=partial(_index_build, dsn)):
-        revision = schema.migrate(dsn)
+        revision = schemas.migrate(dsn, schema=schema)
     done = f"the schema was brought from {before or 'nothing'} to revision {revision}"
     done = f"the schema is at revision {revision}" if before == revision else done
     Result({"revision": revision, "revision_before": before}, done).show(as_json=as_json)
@@ -83,18 +85,17 @@ def _index_build(dsn: str) -> Step | None:
     return Step(*steps[0]) if steps else None
 
 
-def _check(dsn: str, *, as_json: bool) -> None:
-    pending = schema.pending(dsn)
-    text = "\n".join(pending) or f"the schema is at revision {schema.head()}, and nothing is left to do"
+def _check(dsn: str, schema: str, *, as_json: bool) -> None:
+    pending = schemas.pending(dsn, schema=schema)
+    text = "\n".join(pending) or f"the schema is at revision {schemas.head()}, and nothing is left to do"
     how = "`pgqueue migrate` does this, `pgqueue migrate --sql` shows how" if pending else ""
-    document = {"revision": schema.current(dsn), "head": schema.head(), "pending": pending}
+    document = {"revision": schemas.current(dsn, schema=schema), "head": schemas.head(), "pending": pending}
     Result(document, text, hint=how).show(as_json=as_json)
     if pending:
         raise typer.Exit(FAILED)
 
 
-def _named(context: typer.Context, dsn: str | None, embedded: bool) -> str | None:
+def _named(choice: Choice) -> str | None:
     """The database that is named, if one is."""
-    choice = Choice.of(context, dsn, embedded)
     is_named = choice.dsn is not None or choice.embedded or os.environ.get(ENVIRONMENT)
-    return choose(context, dsn, embedded) if is_named else None
+    return find(choice) if is_named else None

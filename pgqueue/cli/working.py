@@ -146,6 +146,7 @@ def worker(
         return
     work = Work(
         database.dsn,
+        database.schema,
         handler,
         queues or (),
         {"concurrency": concurrency, "transaction": transaction, **options},
@@ -164,6 +165,7 @@ class Work:
     """The program of a worker process; picklable."""
 
     dsn: str = field(repr=False)
+    schema: str
     handler: str
     queues: Sequence[str]
     options: Mapping[str, Any]
@@ -184,7 +186,7 @@ class Work:
         if handlers.run_as_tasks:
             asyncio.run(self._run_asynchronously(handlers, options, watch))
             return
-        with QueueClient(self.dsn, interceptors=self._interceptors()) as intercepted:
+        with QueueClient(self.dsn, interceptors=self._interceptors(), schema=self.schema) as intercepted:
             made = Worker(intercepted, handlers, **options)
             with stopped_by_signals(made.stop):  # from what is announced on, not only while it runs
                 self._announce(handlers, options)
@@ -192,7 +194,8 @@ class Work:
                     made.run()
 
     async def _run_asynchronously(self, handlers: Handlers, options: dict[str, Any], watch: Watch) -> None:
-        async with pgqueue.aio.QueueClient(self.dsn, interceptors=self._interceptors()) as client:
+        chosen = pgqueue.aio.QueueClient(self.dsn, interceptors=self._interceptors(), schema=self.schema)
+        async with chosen as client:
             made = pgqueue.aio.Worker(client, handlers, **options)
             with stopped_by_signals(made.stop):
                 self._announce(handlers, options)
@@ -235,7 +238,7 @@ class Work:
 
 def _run_alone(work: Work, client: QueueClient, file: Path | None, port: int | None) -> None:
     def watch(worker: Monitored) -> ExitStack:
-        return _probed(worker.health, Exposition(worker, work.dsn).text, file, port)
+        return _probed(worker.health, Exposition(worker, work.dsn, work.schema).text, file, port)
 
     work.log(with_process=False)
     work.run(client, watch)
@@ -247,7 +250,7 @@ def _run_several(count: int, work: Work, client: QueueClient, file: Path | None,
     for queue in work.queues:
         client.get_queue(queue)
     client.close()
-    processes = Processes(count, partial(_be_one_of_several, work, port is not None), work.dsn)
+    processes = Processes(count, partial(_be_one_of_several, work, port is not None), work.dsn, work.schema)
     with _probed(processes.health, processes.text, file, port):
         processes.run()
 
@@ -261,7 +264,7 @@ def _be_one_of_several(work: Work, measured: bool, reporter: Reporter) -> None:
     work.log(with_process=True)
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     try:
-        with QueueClient(work.dsn) as client:
+        with QueueClient(work.dsn, schema=work.schema) as client:
             work.run(client, watch)
     except Exception as error:
         failure = failure_of(error)

@@ -58,7 +58,7 @@ EXPLAINED: Final[dict[type[Exception], tuple[HTTPStatus, str]]] = {
 
 def create_app(settings: Settings) -> FastAPI:
     """Make the application. It connects, and takes samples, from its start to its end."""
-    database = Database(settings.dsn)
+    database = Database(settings.dsn, settings.schema)
     sampler = Sampler(database)
 
     @asynccontextmanager

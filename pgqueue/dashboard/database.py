@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, LiteralString
 
 import psycopg
@@ -14,8 +15,9 @@ from psycopg_pool import ConnectionPool
 
 from pgqueue.errors import AccessDeniedError
 from pgqueue.model.json_text import DIGITS_OF_A_FLOAT
+from pgqueue.model.schemas import DEFAULT
 from pgqueue.transports import dsn as dsns
-from pgqueue.transports.readable import ENCODING, READABLE
+from pgqueue.transports.readable import ENCODING, READABLE, renaming
 from pgqueue.transports.translation import translate
 
 CONNECTIONS = 8
@@ -52,7 +54,7 @@ class Rows:
 class Database:
     """The database of a dashboard."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, schema: str = DEFAULT) -> None:
         self.pool = ConnectionPool(
             dsns.for_libpq(dsn),
             connection_class=psycopg.Connection[DictRow],
@@ -62,7 +64,7 @@ class Database:
                 "autocommit": True,
                 "client_encoding": ENCODING,
             },
-            configure=_keep_json_as_text,
+            configure=partial(_configure, schema=schema),
             min_size=0,
             max_size=CONNECTIONS,
             open=False,
@@ -91,7 +93,8 @@ def _prepare(connection: psycopg.Connection[DictRow], *, writes: bool) -> None:
     connection.execute("select set_config('statement_timeout', %s, true)", [PATIENCE])
 
 
-def _keep_json_as_text(connection: psycopg.Connection[DictRow]) -> None:
+def _configure(connection: psycopg.Connection[DictRow], schema: str) -> None:
+    renaming(connection, schema)
     connection.adapters.register_loader("jsonb", TextLoader)
 
 

@@ -81,7 +81,7 @@ select pid, coalesce(nullif(application_name, ''), usename::text) as name, usena
        wait_event = 'ClientRead' and query ~* '^listen' as is_listening
   from pg_stat_activity
  where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
-   and (application_name ~ '^pgqueue' or query ~ 'pgqueue')
+   and (application_name ~ '^pgqueue' or strpos(query, 'pgqueue'::regnamespace::text) > 0)
  order by application_name, backend_start
  limit 500
 """

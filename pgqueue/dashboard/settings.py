@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pgqueue.model.schemas import DEFAULT
+
 LOOPBACK = "localhost", "127.0.0.1", "::1"
 
 
@@ -21,6 +23,8 @@ class Settings:
     #: The header in which a reverse proxy names the database role; believed of these addresses only.
     proxy_header: str | None = None
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    #: Where pgqueue is installed in the database.
+    schema: str = DEFAULT
 
     @property
     def is_open(self) -> bool:

@@ -11,6 +11,7 @@ from django.db.transaction import atomic
 from pgqueue.django import driver_connection, dsn
 from pgqueue.errors import InvalidStateError
 from pgqueue.flows import Begun, Flow, Interceptors, Line
+from pgqueue.model import schemas
 from pgqueue.statements import Statement
 from pgqueue.transports.connections import BegunConnection
 from pgqueue.transports.cursors import execute
@@ -25,6 +26,7 @@ class ConnectionSource:
 
     timeout = DEFAULT
     is_one_connection = True
+    schema = schemas.DEFAULT
     interceptors: Interceptors | None = None
 
     def __init__(self, using: str) -> None:

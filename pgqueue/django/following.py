@@ -12,6 +12,7 @@ from django.db.backends.base.base import NO_DB_ALIAS
 
 from pgqueue import QueueClient, transports
 from pgqueue.flows import Begun, Flow, Interceptors, Line, LossSignal, Source, Waiters, WakeSignal
+from pgqueue.model import schemas
 from pgqueue.statements import Statement
 from pgqueue.transports import drive, forking
 
@@ -35,6 +36,7 @@ class FollowingSource:
 
     timeout = transports.DEFAULT
     is_one_connection = False
+    schema = schemas.DEFAULT
     interceptors: Interceptors | None = None
 
     def __init__(self, using: str, dsn: Callable[[str], str]) -> None:

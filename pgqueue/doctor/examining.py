@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, LiteralString
 
@@ -15,6 +17,7 @@ from psycopg.rows import namedtuple_row
 from pgqueue.doctor import thresholds
 from pgqueue.doctor.check import Check, Finding, Row
 from pgqueue.doctor.registry import CHECKS, INVARIANTS, NOT_INSTALLED
+from pgqueue.model.schemas import DEFAULT, check_schema, in_schema
 from pgqueue.transports import dsn as dsns
 from pgqueue.transports.readable import READABLE, connect
 from pgqueue.transports.translation import translated
@@ -32,6 +35,9 @@ BOUNDS: LiteralString = (
     "set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'; set local quote_all_identifiers = off"
 )
 PATIENCE: LiteralString = "; set local statement_timeout = '60s'"
+
+#: Where a command for a shell begins.
+SHELL = re.compile(r"^pgqueue (?=[a-z])")
 
 #: The remedy of a check that an older schema does not support.
 NEEDS_MIGRATION = "pgqueue migrate"
@@ -60,7 +66,7 @@ class Examination:
         return not any(result.findings for result in self.results)
 
 
-def examine(conninfo: str, *, invariants: bool = False) -> Examination:
+def examine(conninfo: str, *, invariants: bool = False, schema: str = DEFAULT) -> Examination:
     """Look for whatever is wrong with the queues of a database, and change nothing.
 
     It takes some seconds with 10,000 queues, however many messages wait. With ``invariants`` it reads all messages,
@@ -69,22 +75,26 @@ def examine(conninfo: str, *, invariants: bool = False) -> Examination:
     A check that the role may not make is reported as unseen, with the right that it takes; a database where pgqueue was
     never installed gets only that check.
 
+    ``schema`` is where pgqueue is installed.
+
     Raises:
         ConnectionLostError: the database cannot be reached.
+        InvalidArgumentError: no instance can have this ``schema``.
     """
     with (
         translated(),
-        connect(dsns.for_libpq(conninfo)) as connection,
+        connect(dsns.for_libpq(conninfo), schema=check_schema(schema)) as connection,
     ):
         connection.read_only = True
-        return Doctor(connection).examine(invariants=invariants)
+        return Doctor(connection, schema).examine(invariants=invariants)
 
 
 class Doctor:
     """Examines the database of a connection."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], schema: str) -> None:
         self._connection = connection
+        self._schema = schema
         self._cursor = connection.cursor(row_factory=namedtuple_row)
 
     def examine(self, *, invariants: bool) -> Examination:
@@ -106,11 +116,11 @@ class Doctor:
             if check.looks_at_sessions and not self._rows(MAY_SEE, [SEES_SESSIONS])[0].may:
                 return self._unseen(check, SEES_SESSIONS)
             rows = self._rows(check.query, self._parameters(), patience)
-            return Result(check.name, tuple(check.findings(rows)))
+            return Result(check.name, tuple(map(self._named, check.findings(rows))))
         except InsufficientPrivilege:
-            return self._unseen(check, SEES_QUEUES)
+            return self._unseen(check, in_schema(SEES_QUEUES, self._schema))
         except (UndefinedColumn, UndefinedFunction, UndefinedTable):
-            return Result(check.name, unseen=NEEDS_MIGRATION)
+            return Result(check.name, unseen=self._command(NEEDS_MIGRATION))
         except psycopg.Error as error:
             if self._connection.closed:
                 raise
@@ -130,6 +140,16 @@ class Doctor:
             "backend_pid": self._connection.info.backend_pid,
             "local_time": datetime.now(UTC),
         }
+
+    def _named(self, finding: Finding) -> Finding:
+        """A finding with the names of the schema."""
+        return replace(finding, what=in_schema(finding.what, self._schema), mend=self._command(finding.mend))
+
+    def _command(self, command: str) -> str:
+        """A command for a shell, or SQL, for the schema."""
+        if self._schema == DEFAULT:
+            return command
+        return SHELL.sub(f"pgqueue --schema {shlex.quote(self._schema)} ", in_schema(command, self._schema))
 
     def _unseen(self, check: Check, lacking: str) -> Result:
         return Result(check.name, unseen=f"grant {lacking} to {sql.Identifier(self._role).as_string(None)};")

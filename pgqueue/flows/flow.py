@@ -175,6 +175,9 @@ class Source(WakeableExecutor, Protocol):
 
     timeout: float
 
+    #: That of the instance.
+    schema: str
+
     #: Whether they run on one connection, in whose transaction work on messages takes part.
     is_one_connection: bool
 

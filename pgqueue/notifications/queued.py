@@ -94,7 +94,7 @@ class Processing:
         self._begin: processing.Begin = (
             source.begin
             if work_source is None
-            else partial(transports.begin, work_source, source.timeout, asynchronous=asynchronous)
+            else partial(transports.begin, work_source, source, asynchronous=asynchronous)
         )
 
     def store(self, notification: QueueNotification, where: Shared | Source) -> Flow[ReceiptStatus]:

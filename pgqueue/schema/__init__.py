@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from pgqueue.model.schemas import DEFAULT, check_schema, history_schema
 from pgqueue.schema import installed
-from pgqueue.schema.files import HISTORY_SCHEMA, SCHEMA
 from pgqueue.schema.files import head as head
 from pgqueue.schema.installed import current as current
 from pgqueue.schema.installed import pending as pending
@@ -18,23 +18,29 @@ if TYPE_CHECKING:
 PATIENCE = timedelta(seconds=5)
 
 
-def migrate(conninfo: str, *, lock_timeout: timedelta = PATIENCE, attempts: int = 5) -> str:
-    """Migrate the database to head; return its revision.
+def migrate(conninfo: str, *, lock_timeout: timedelta = PATIENCE, attempts: int = 5, schema: str = DEFAULT) -> str:
+    """Migrate the schema of a database to head; return its revision.
 
     The migration is one transaction. Indexes on tables that may be large are built after it, concurrently.
 
     Any number of processes may call this at once: one migrates, the others then find the schema current. If the
     migration cannot get a lock within ``lock_timeout``, it is rolled back, so that applications are not blocked, and
     retried: ``attempts`` times in all.
+
+    Raises:
+        InvalidArgumentError: no instance can be in this ``schema``.
+        SchemaVersionError: a newer version has migrated it.
+        AccessDeniedError: the role may not migrate it.
+        OperationTimeoutError: no attempt got its locks.
     """
-    if installed.is_current(conninfo, lock_timeout):
+    if installed.is_current(conninfo, check_schema(schema), lock_timeout):
         return head()
     from pgqueue.schema import migration
 
-    return migration.migrate(conninfo, lock_timeout, attempts)
+    return migration.migrate(conninfo, schema, lock_timeout, attempts)
 
 
-def migrate_within(connection: Connection | None) -> str:
+def migrate_within(connection: Connection | None, *, schema: str = DEFAULT) -> str:
     """Migrate to head in a transaction of your own, such as that of a revision; return our revision.
 
     ``connection`` is SQLAlchemy's over psycopg: in a revision of alembic, ``op.get_bind()``. You commit. The settings
@@ -42,16 +48,17 @@ def migrate_within(connection: Connection | None) -> str:
     after an upgrade, :func:`migrate` builds them concurrently, and until then queues are only slower.
 
     Raises:
-        InvalidArgumentError: there is no connection, or it is not one over psycopg.
+        InvalidArgumentError: there is no connection, or it is not one over psycopg, or no instance can be in this
+            ``schema``.
         TransactionRequiredError: the connection commits each statement by itself.
         SchemaVersionError: a newer version has migrated the database.
     """
     from pgqueue.schema import migration
 
-    return migration.migrate_within(connection)
+    return migration.migrate_within(connection, check_schema(schema))
 
 
-def script(conninfo: str | None = None, *, lock_timeout: timedelta = PATIENCE) -> str:
+def script(conninfo: str | None = None, *, lock_timeout: timedelta = PATIENCE, schema: str = DEFAULT) -> str:
     """The migration of a database as SQL for psql, and nothing is changed; without one, of an empty database.
 
     Raises:
@@ -59,13 +66,16 @@ def script(conninfo: str | None = None, *, lock_timeout: timedelta = PATIENCE) -
     """
     from pgqueue.schema import sql_script
 
-    return sql_script.script(None if conninfo is None else current(conninfo), lock_timeout)
+    revision = None if conninfo is None else current(conninfo, schema=schema)
+    return sql_script.script(revision, check_schema(schema), lock_timeout)
 
 
-def include_name(name: str | None, type_: str, parent_names: Mapping[str, Any]) -> bool:
+def include_name(name: str | None, type_: str, parent_names: Mapping[str, Any], *, schema: str = DEFAULT) -> bool:
     """Whether an object of the database is the application's own: False for the schemas of pgqueue and what is in them.
 
     For alembic: ``context.configure(…, include_schemas=True, include_name=pgqueue.schema.include_name)``. Otherwise
-    ``alembic revision --autogenerate`` writes a revision that drops the tables of pgqueue.
+    ``alembic revision --autogenerate`` writes a revision that drops the tables of pgqueue. For an instance in another
+    schema: ``functools.partial(pgqueue.schema.include_name, schema="jobs")``.
     """
-    return (name if type_ == "schema" else parent_names.get("schema_name")) not in (SCHEMA, HISTORY_SCHEMA)
+    ours = (schema, history_schema(schema))
+    return (name if type_ == "schema" else parent_names.get("schema_name")) not in ours

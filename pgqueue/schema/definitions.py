@@ -10,6 +10,7 @@ import json
 
 from sqlalchemy import Connection, text
 
+from pgqueue.model.schemas import in_schema
 from pgqueue.schema.files import definitions, digest, last_steps
 
 #: All in one round trip, because clients wait for the locks of this transaction. A function with another result, or a
@@ -85,17 +86,25 @@ def are_current(connection: Connection) -> bool:
     return bool(connection.scalar(text("select definitions_digest from pgqueue.installation")) == digest())
 
 
-def replace_all(connection: Connection) -> None:
+def replace_all(connection: Connection, schema: str) -> None:
     """Replace all functions and views, drop those that this version lacks, comment on all, and set who may use it."""
     connection.execute(text("set local check_function_bodies = off"))
-    connection.execute(text("select set_config('pgqueue.definitions', :json, true)"), {"json": as_json()})
+    connection.execute(text("select set_config('pgqueue.definitions', :json, true)"), {"json": as_json(schema)})
     connection.exec_driver_sql(REPLACE, execution_options={"no_parameters": True})
     connection.exec_driver_sql(last_steps(), execution_options={"no_parameters": True})
     connection.execute(text(RECORD), {"digest": digest()})
 
 
-def as_json() -> str:
+def as_json(schema: str) -> str:
     """All definitions, as REPLACE reads them from the setting ``pgqueue.definitions``."""
     return json.dumps(
-        [{"kind": each.kind, "name": each.name, "sql": each.sql, "header": each.header} for each in definitions()]
+        [
+            {
+                "kind": each.kind,
+                "name": each.name,
+                "sql": in_schema(each.sql, schema),
+                "header": in_schema(each.header, schema),
+            }
+            for each in definitions()
+        ]
     )

@@ -13,11 +13,6 @@ from pgqueue.errors import SchemaVersionError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-SCHEMA = "pgqueue"
-
-#: Where the days of the history are, and nothing else: so they do not fill a list of the tables in SCHEMA.
-HISTORY_SCHEMA = "pgqueue_history"
-
 # Functions first: views may call them, and no function needs a view before it is called itself.
 REPEATABLE = ("functions", "views")
 
@@ -99,7 +94,7 @@ def revisions_after(revision: str | None) -> tuple[str, ...]:
         raise SchemaVersionError(
             f"the database is at revision {revision!r}, which this pgqueue does not know: its newest is"
             f" {head()!r}. A newer pgqueue migrated the database; install that version here. A database from before the"
-            " first release must be made again: drop the schema pgqueue."
+            " first release must be made again: drop the schema of pgqueue."
         )
     return revisions()[revisions().index(revision) + 1 :]
 

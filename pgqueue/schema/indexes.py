@@ -19,7 +19,7 @@ from pgqueue.transports.readable import connect
 logger = logging.getLogger("pgqueue.schema")
 
 ARE_VALID = """
-    select indexrelid::regclass::text, indisvalid
+    select relname::text, indisvalid
       from pg_index
       join pg_class on pg_class.oid = indexrelid
      where relnamespace = to_regnamespace('pgqueue')::oid and relname = any (%s::text[])
@@ -31,16 +31,15 @@ ONLY_ONE_BUILDS = "select pg_try_advisory_lock(pg_catalog.hashtextextended('pgqu
 ANOTHER_MAY = "select pg_advisory_unlock(pg_catalog.hashtextextended('pgqueue.indexes', 0))"
 
 
-def build(conninfo: str, *, lock_timeout: timedelta) -> None:
+def build(conninfo: str, schema: str, *, lock_timeout: timedelta) -> None:
     """Build the indexes that are missing or invalid, unless another process is building them."""
-    with connect(conninfo, autocommit=True) as connection:
+    with connect(conninfo, schema=schema, autocommit=True) as connection:
         if connection.execute(ONLY_ONE_BUILDS).fetchone() != (True,):
             return
         found: dict[str, bool] = dict(connection.execute(ARE_VALID, [[index.name for index in indexes()]]).fetchall())
         for index in indexes():
-            name = f"pgqueue.{index.name}"
-            if not found.get(name, False):
-                _build(connection, index, name, lock_timeout, broken_off=name in found)
+            if not found.get(index.name, False):
+                _build(connection, index, lock_timeout, broken_off=index.name in found)
         connection.execute(ANOTHER_MAY)
 
 
@@ -55,20 +54,18 @@ def without_concurrency(index: Definition) -> str:
     return index.sql.replace("create index concurrently", "create index", 1)
 
 
-def _build(
-    connection: psycopg.Connection, index: Definition, name: str, lock_timeout: timedelta, *, broken_off: bool
-) -> None:
+def _build(connection: psycopg.Connection, index: Definition, lock_timeout: timedelta, *, broken_off: bool) -> None:
     timeout = round(lock_timeout.total_seconds() * 1000)
     connection.execute(sql.SQL("set lock_timeout = {}").format(timeout))
     try:
         if broken_off:
-            connection.execute(f"drop index concurrently if exists {name}".encode())
+            connection.execute(f"drop index concurrently if exists pgqueue.{index.name}".encode())
         connection.execute(index.sql.encode())
     except (LockNotAvailable, DeadlockDetected) as error:
         logger.warning(
             "the index %s was not built because of an old transaction: see pg_stat_activity, and migrate again (%s)",
-            name,
+            index.name,
             error,
         )
     except InsufficientPrivilege as error:
-        logger.warning("the index %s was not built: migrate as the owner of the tables (%s)", name, error)
+        logger.warning("the index %s was not built: migrate as the owner of the tables (%s)", index.name, error)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from psycopg.errors import UndefinedTable
 
 from pgqueue.errors import TransactionConflictError
+from pgqueue.model.schemas import DEFAULT, check_schema
 from pgqueue.schema.files import digest, head, indexes, revisions_after
 from pgqueue.transports.readable import connect
 from pgqueue.transports.translation import translated
@@ -29,36 +30,36 @@ Installed = tuple[str | None, str | None, Sequence[str]]
 NOTHING: Installed = (None, None, [])
 
 
-def is_current(conninfo: str, lock_timeout: timedelta) -> bool:
+def is_current(conninfo: str, schema: str, lock_timeout: timedelta) -> bool:
     """Whether nothing is left to migrate, nor any index to build. False, too, while another session migrates."""
     try:
-        revision, definitions, valid = _installed(conninfo, lock_timeout)
+        revision, definitions, valid = _installed(conninfo, schema, lock_timeout)
     except TransactionConflictError:
         return False
     return (revision, definitions) == (head(), digest()) and not _missing(valid)
 
 
-def current(conninfo: str) -> str | None:
-    """The revision that the database is at; None where pgqueue was never installed."""
-    revision, _, _ = _installed(conninfo)
+def current(conninfo: str, *, schema: str = DEFAULT) -> str | None:
+    """The revision that the schema is at; None where pgqueue was never installed."""
+    revision, _, _ = _installed(conninfo, check_schema(schema))
     return revision
 
 
-def pending(conninfo: str) -> list[str]:
+def pending(conninfo: str, *, schema: str = DEFAULT) -> list[str]:
     """The steps that a migration would take, a line each; empty where nothing is left to do.
 
     Raises:
         SchemaVersionError: a newer version has migrated the database.
     """
-    revision, definitions, valid = _installed(conninfo)
+    revision, definitions, valid = _installed(conninfo, check_schema(schema))
     lines = [f"revision {each} is not applied" for each in revisions_after(revision)]
     if definitions != digest():
         lines.append("functions and views are not those of this version")
     return lines + [f"index {name} is not built" for name in _missing(valid)]
 
 
-def _installed(conninfo: str, lock_timeout: timedelta | None = None) -> Installed:
-    with translated(), connect(conninfo) as connection:
+def _installed(conninfo: str, schema: str, lock_timeout: timedelta | None = None) -> Installed:
+    with translated(), connect(conninfo, schema=schema) as connection:
         if lock_timeout is not None:
             milliseconds = str(round(lock_timeout.total_seconds() * 1000))
             connection.execute("select set_config('lock_timeout', %s, true)", [milliseconds])

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.pool import NullPool
 from tenacity import (
     RetryError,
@@ -28,6 +28,7 @@ from pgqueue.errors import (
     TransactionConflictError,
     TransactionRequiredError,
 )
+from pgqueue.model.schemas import in_schema
 from pgqueue.schema import definitions, indexes, revisions
 from pgqueue.schema.files import head, revisions_after
 from pgqueue.transports.alchemy import translated
@@ -43,7 +44,7 @@ DRIVERS = ("psycopg", "psycopg_async")
 RIGHTS = "Migrate as the owner of the schema; the first time, this takes CREATE on the database, and CREATEROLE"
 
 
-def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
+def migrate(conninfo: str, schema: str, lock_timeout: timedelta, attempts: int) -> str:
     """Migrate in one transaction, then build the indexes; retried if a lock was not acquired in time."""
     trials = Retrying(
         retry=retry_if_exception_type(TransactionConflictError),
@@ -52,7 +53,7 @@ def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
         before_sleep=before_sleep_log(logger, logging.INFO),
     )
     try:
-        revision = trials(_migrate_once, conninfo, lock_timeout)
+        revision = trials(_migrate_once, conninfo, schema, lock_timeout)
     except RetryError as error:
         raise OperationTimeoutError(
             f"the schema was not migrated: in {attempts} attempts, a lock was not granted within"
@@ -62,11 +63,11 @@ def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
     except AccessDeniedError as error:
         raise AccessDeniedError(f"{error.args[0]}. {RIGHTS}.", sqlstate=error.sqlstate) from error
     with translated():
-        indexes.build(conninfo, lock_timeout=lock_timeout)
+        indexes.build(conninfo, schema, lock_timeout=lock_timeout)
     return revision
 
 
-def migrate_within(connection: object) -> str:
+def migrate_within(connection: object, schema: str) -> str:
     """Migrate in the transaction of a connection that the caller has begun, and leave its settings as they were."""
     if not isinstance(connection, Connection):  # alembic's offline mode has none, or a mock
         raise InvalidArgumentError(
@@ -82,25 +83,25 @@ def migrate_within(connection: object) -> str:
         raise TransactionRequiredError(
             "a migration is one transaction, and this connection commits by itself: call it outside of autocommit_block"
         )
-    with translated(), _kept_settings(connection):
-        return _bring_to_head(connection)
+    with translated(), _kept_settings(connection), _renaming(connection, schema):
+        return _bring_to_head(connection, schema)
 
 
-def _migrate_once(conninfo: str, lock_timeout: timedelta) -> str:
-    with _transaction(conninfo) as connection:
+def _migrate_once(conninfo: str, schema: str, lock_timeout: timedelta) -> str:
+    with _transaction(conninfo) as connection, _renaming(connection, schema):
         milliseconds = round(lock_timeout.total_seconds() * 1000)
         _set_local(connection, "lock_timeout", str(milliseconds))
-        return head() if _is_done(connection) else _bring_to_head(connection)
+        return head() if _is_done(connection, schema) else _bring_to_head(connection, schema)
 
 
-def _bring_to_head(connection: Connection) -> str:
+def _bring_to_head(connection: Connection, schema: str) -> str:
     connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-    if _is_done(connection):
+    if _is_done(connection, schema):
         return head()
-    is_new = revisions.current(connection) is None
+    is_new = revisions.current(connection, schema) is None
     with _logged_warnings(connection):
-        revisions.upgrade(connection)
-        definitions.replace_all(connection)
+        revisions.upgrade(connection, schema=schema)
+        definitions.replace_all(connection, schema)
     if is_new:  # no table has rows yet, and no session waits
         indexes.build_at_once(connection)
     logger.info("migrated to revision %s", head())
@@ -123,9 +124,23 @@ def _log_warning(notice: psycopg.errors.Diagnostic) -> None:
         logger.warning("%s. %s", notice.message_primary, notice.message_hint)
 
 
-def _is_done(connection: Connection) -> bool:
-    revision = revisions.current(connection)
+def _is_done(connection: Connection, schema: str) -> bool:
+    revision = revisions.current(connection, schema)
     return not revisions_after(revision) and definitions.are_current(connection)
+
+
+@contextmanager
+def _renaming(connection: Connection, schema: str) -> Iterator[None]:
+    """Have the statements of a connection executed with the names of this schema."""
+
+    def rename(_connection: Connection, _cursor: object, sql: Any, parameters: Any, *_: object) -> tuple[str, Any]:
+        return in_schema(sql, schema), parameters
+
+    event.listen(connection, "before_cursor_execute", rename, retval=True)
+    try:
+        yield
+    finally:
+        event.remove(connection, "before_cursor_execute", rename)
 
 
 @contextmanager

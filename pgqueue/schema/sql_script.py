@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from pgqueue.model.schemas import in_schema
 from pgqueue.schema import definitions
-from pgqueue.schema.files import SCHEMA, digest, folder, head, indexes, last_steps, revisions_after
+from pgqueue.schema.files import digest, folder, head, indexes, last_steps, revisions_after
 from pgqueue.statements.statement import literal
 
 VERSION_TABLE = """\
@@ -35,22 +36,25 @@ select 'drop index concurrently ' || indexrelid::regclass
 """
 
 
-def script(revision: str | None, lock_timeout: timedelta) -> str:
+def script(revision: str | None, schema: str, lock_timeout: timedelta) -> str:
     """A script from a revision to this version: one transaction, then the indexes.
 
     Raises:
         SchemaVersionError: the revision is one of a newer version.
     """
-    return "\n".join(_parts(revision, revisions_after(revision), lock_timeout))
+    before, after = _before(revision, revisions_after(revision), lock_timeout), _after()
+    # The definitions have the names of the schema already: a name is not replaced within JSON.
+    replaced = f"= {literal(definitions.as_json(schema))};\n"
+    return in_schema("\n".join(before), schema) + replaced + in_schema("\n".join(after), schema)
 
 
-def _parts(revision: str | None, pending: tuple[str, ...], lock_timeout: timedelta) -> Iterator[str]:
+def _before(revision: str | None, pending: tuple[str, ...], lock_timeout: timedelta) -> Iterator[str]:
     yield f"-- pgqueue: from {revision or 'nothing'} to revision {head()}. Run it with psql --set ON_ERROR_STOP=1."
     yield "set client_min_messages = warning;\nbegin;"
     yield f"set local lock_timeout = {round(lock_timeout.total_seconds() * 1000)};"
     yield "set local search_path = pg_catalog, pg_temp;\n"
     if revision is None:
-        yield f"create schema {SCHEMA};"
+        yield "create schema pgqueue;"
         yield VERSION_TABLE
         yield "insert into pgqueue.alembic_version (version_num) values ('');\n"
     else:
@@ -61,11 +65,14 @@ def _parts(revision: str | None, pending: tuple[str, ...], lock_timeout: timedel
     yield f"update pgqueue.alembic_version set version_num = {literal(head())};\n"
     yield "-- Functions and views"
     yield "set local check_function_bodies = off;"
-    yield f"set local pgqueue.definitions = {literal(definitions.as_json())};"
+    yield "set local pgqueue.definitions "
+
+
+def _after() -> Iterator[str]:
     yield definitions.REPLACE.strip() + ";"
     yield last_steps()
     yield definitions.RECORD.replace(":digest", literal(digest())).strip() + ";"
     yield "commit;\n"
     for index in indexes():
-        yield DROP_INVALID.format(name=literal(f"{SCHEMA}.{index.name}"))
+        yield DROP_INVALID.format(name=literal(f"pgqueue.{index.name}"))
         yield index.sql

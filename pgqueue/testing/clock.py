@@ -7,6 +7,9 @@ from typing import Any
 
 import psycopg
 
+from pgqueue.model.schemas import DEFAULT
+from pgqueue.transports.readable import connect
+
 # A sequence, because every transaction sees its new value at once, whatever its snapshot.
 INSTALL = """
 create schema pgqueue_testing;
@@ -27,17 +30,18 @@ MOVE = "select pg_catalog.setval('pgqueue_testing.clock_shift', last_value + %s)
 class Clock:
     """The time that pgqueue uses in one test database."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, schema: str = DEFAULT) -> None:
         self._dsn = dsn
+        self._schema = schema
 
     def move(self, by: timedelta) -> None:
         """Move the time of every process, now: forward, or backward with a negative ``by``."""
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
+        with connect(self._dsn, schema=self._schema, autocommit=True) as connection:
             connection.execute(MOVE, [by // timedelta(microseconds=1)])
 
     def now(self) -> datetime:
         """The current time that pgqueue uses."""
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
+        with connect(self._dsn, schema=self._schema, autocommit=True) as connection:
             row = connection.execute("select pgqueue.clock()").fetchone()
             assert row is not None
             now: datetime = row[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,19 +14,23 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import URL
 
-from pgqueue import schema
+from pgqueue.model.schemas import DEFAULT
+from pgqueue.schema import migrate
 from pgqueue.testing.clock import Clock, install
+from pgqueue.transports.readable import renaming
 
 
 @dataclass(frozen=True)
 class Database:
     """A database for one test; ``dsn`` is a URL for libpq, ``url`` one for SQLAlchemy.
 
-    If ``dsn`` leads through PgBouncer, ``direct`` bypasses it; ``connect`` uses ``direct``.
+    If ``dsn`` leads through PgBouncer, ``direct`` bypasses it; ``connect`` uses ``direct``. pgqueue is in ``schema``:
+    statements of ``connect`` that name ``pgqueue`` are executed there.
     """
 
     dsn: str
     direct: str = ""
+    schema: str = DEFAULT
 
     def __repr__(self) -> str:
         return f"Database({self.name!r})"  # the DSN may contain a password
@@ -47,11 +51,11 @@ class Database:
     @property
     def clock(self) -> Clock:
         """The clock of the database."""
-        return Clock(self.direct)
+        return Clock(self.direct, self.schema)
 
     def connect(self, **kwargs: Any) -> psycopg.Connection[Any]:
         """Connect with psycopg, bypassing PgBouncer."""
-        return psycopg.connect(self.direct, **kwargs)
+        return renaming(psycopg.connect(self.direct, **kwargs), self.schema)
 
     async def connect_async(self, **kwargs: Any) -> psycopg.AsyncConnection[Any]:
         """Connect with asynchronous psycopg, bypassing PgBouncer."""
@@ -63,20 +67,22 @@ class Database:
 
 
 @contextmanager
-def created(server: str, template: str | None = None, through: str | None = None) -> Iterator[Database]:
+def created(
+    server: str, template: str | None = None, through: str | None = None, schema: str = DEFAULT
+) -> Iterator[Database]:
     """Create a database on a server, empty or a copy, and drop it at the end, even if clients are connected.
 
     Clients reach it ``through`` a PgBouncer, if there is one.
     """
-    database = create(server, template)
+    database = create(server, template, schema=schema)
     try:
-        yield database if through is None else Database(dsn(through, database.name), database.dsn)
+        yield database if through is None else replace(database, dsn=dsn(through, database.name), direct=database.dsn)
     finally:
         drop(server, database.name)
 
 
-def create(server: str, template: str | None = None, name: str | None = None) -> Database:
-    """Create a database, empty or a copy of a template."""
+def create(server: str, template: str | None = None, name: str | None = None, schema: str = DEFAULT) -> Database:
+    """Create a database, empty or a copy of a template, which has pgqueue in this schema."""
     name = name or f"pgqueue_test_{uuid.uuid4().hex[:12]}"
     command = sql.SQL("create database {} template {}").format(
         sql.Identifier(name), sql.Identifier(template or "template0")
@@ -85,7 +91,7 @@ def create(server: str, template: str | None = None, name: str | None = None) ->
         if connection.info.server_version >= 150000:
             command += sql.SQL(" strategy file_copy")  # takes half the time of a copy through the WAL
         connection.execute(command)
-    return Database(dsn(server, name))
+    return Database(dsn(server, name), schema=schema)
 
 
 def drop(server: str, name: str) -> None:
@@ -94,11 +100,11 @@ def drop(server: str, name: str) -> None:
         connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
 
-def create_template(server: str) -> str:
+def create_template(server: str, schema: str = DEFAULT) -> str:
     """Create a migrated database with a movable clock, to be copied."""
-    template = create(server, name=f"pgqueue_template_{uuid.uuid4().hex[:12]}")
+    template = create(server, name=f"pgqueue_template_{uuid.uuid4().hex[:12]}", schema=schema)
     try:
-        schema.migrate(template.dsn)
+        migrate(template.dsn, schema=schema)
         with template.connect() as connection:
             install(connection)
     except BaseException:

@@ -7,6 +7,7 @@ same holds for a PgBouncer in front of it, if PGQUEUE_TEST_PGBOUNCER names the p
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from pgqueue.embedded.locking import exclusive
+from pgqueue.model.schemas import DEFAULT
 from pgqueue.testing import hosts
 from pgqueue.testing.clock import Clock
 from pgqueue.testing.database import Database, create_template, created, drop
@@ -24,6 +26,10 @@ from pgqueue.testing.pgbouncer import PgBouncer, program
 from pgqueue.testing.server import ThrowawayServer, short_directory
 
 SHARED = "pgqueue_shared_directory"
+
+#: The environment variable with the schema that pgqueue is installed in for the tests.
+SCHEMA = "PGQUEUE_TEST_SCHEMA"
+
 DIRECTORY = pytest.StashKey[Path]()
 
 
@@ -37,11 +43,12 @@ class SharedServer:
     template: str
     pgbouncer: str | None = None
     through: str | None = None
+    schema: str = DEFAULT
 
     @contextmanager
     def database(self, template: str | None = None) -> Iterator[Database]:
         """A new database, empty or a copy, for as long as the block lasts."""
-        with created(self.dsn, template, self.through) as database:
+        with created(self.dsn, template, self.through, self.schema) as database:
             yield database
 
 
@@ -121,8 +128,10 @@ def _start(directory: Path) -> SharedServer:
     host = hosts.choose()
     dsn, handle = hosts.start(host, directory)
     try:
-        template = create_template(dsn)
-        server = SharedServer(host, handle, dsn, template, *_put_before(dsn, directory))
+        schema = os.environ.get(SCHEMA) or DEFAULT
+        template = create_template(dsn, schema)
+        pgbouncer, through = _put_before(dsn, directory)
+        server = SharedServer(host, handle, dsn, template, pgbouncer, through, schema)
     except BaseException:
         hosts.stop(host, handle)
         raise
@@ -130,11 +139,11 @@ def _start(directory: Path) -> SharedServer:
     return server
 
 
-def _put_before(server: str, directory: Path) -> tuple[str, str] | tuple[()]:
+def _put_before(server: str, directory: Path) -> tuple[str, str] | tuple[None, None]:
     """Start the requested PgBouncer: its program, and how to reach it."""
     pgbouncer = program()
     if pgbouncer is None:
-        return ()
+        return None, None
     started = PgBouncer(pgbouncer, directory / "pgbouncer", server)
     started.start()
     return pgbouncer, started.dsn

@@ -16,6 +16,7 @@ import psycopg_pool
 
 from pgqueue.errors import InvalidArgumentError, UnsupportedSourceError
 from pgqueue.flows import Begun, Flow, Shared, Source
+from pgqueue.model import schemas
 from pgqueue.transports import drivers, dsn, forking
 from pgqueue.transports.connections import BegunConnection, PoolSource, named, own_pool
 from pgqueue.transports.deadlines import (
@@ -31,6 +32,7 @@ from pgqueue.transports.deadlines import (
 from pgqueue.transports.drivers.begun import BegunOnDriver, begin_on_pool
 from pgqueue.transports.drivers.shared import SharedConnection
 from pgqueue.transports.driving import adrive, drive
+from pgqueue.transports.in_schema import begun_in, shared_in, source_in
 from pgqueue.transports.one_shot import ask_once
 
 if TYPE_CHECKING:
@@ -55,14 +57,20 @@ __all__ = [
 
 
 def source_of(
-    given: object, *, asynchronous: bool, listens: bool = True, timeout: timedelta | None = TIMEOUT
+    given: object,
+    *,
+    asynchronous: bool,
+    listens: bool = True,
+    timeout: timedelta | None = TIMEOUT,
+    schema: str = schemas.DEFAULT,
 ) -> Source:
     """Where a client's own statements run: a DSN, a pool or an engine; by default, the DSN of libpq's environment."""
+    schema = schemas.check_schema(schema)
     seconds = seconds_of(timeout)
     source = _source_of(_checked(_named_database() if given is None else given, asynchronous), asynchronous, seconds)
-    source.listens = listens
+    source.listens, source.schema = listens, schema
     forking.register_for_reset(source)
-    return source
+    return source_in(source, schema)
 
 
 def _named_database() -> str:
@@ -93,20 +101,20 @@ def _source_of(given: object, asynchronous: bool, timeout: float) -> PoolSource 
     )
 
 
-def sized(source: Source, size: int, *, asynchronous: bool, name: str | None = None) -> PoolSource:
+def sized(source: Source, size: int, *, asynchronous: bool, name: str | None = None) -> Source:
     """Make a private pool to the same database, large enough that callers wait for the server, not for a connection.
 
     Its connections have this name in pg_stat_activity, unless the application has given them one.
     """
     conninfo = source.conninfo if name is None else named(source.conninfo, name)
     pool = own_pool(conninfo, asynchronous=asynchronous, size=size, patience=5, timeout=source.timeout)
-    pool.interceptors = source.interceptors
+    pool.interceptors, pool.schema = source.interceptors, source.schema
     forking.register_for_reset(pool)
-    return pool
+    return source_in(pool, source.schema)
 
 
 def transactions(
-    kind: object, pool: PoolSource, size: int, *, asynchronous: bool
+    kind: object, pool: Source, size: int, *, asynchronous: bool
 ) -> tuple[Callable[[], Flow[Begun]] | None, Callable[[], Flow[None]]]:
     """How to begin transactions of this kind: "psycopg", "sqlalchemy", on a given source, or none for None.
 
@@ -121,16 +129,20 @@ def transactions(
             from pgqueue.transports.alchemy import SessionSource
 
             source = SessionSource(pool.conninfo, size, pool.timeout, asynchronous=asynchronous)
-            return source.begin, source.close
-    return partial(begin, kind, pool.timeout, asynchronous=asynchronous), _nothing
+            return lambda: begun_in(source.begin(), pool.schema), source.close
+    return partial(begin, kind, pool, asynchronous=asynchronous), _nothing
 
 
 def _nothing() -> Flow[None]:
     yield from ()
 
 
-def shared(transaction: object, timeout: float = DEFAULT, *, asynchronous: bool) -> Shared:
-    """A caller's transaction: a connection or a session. Each call in it has the timeout, in seconds, of the client."""
+def shared(transaction: object, source: Source, *, asynchronous: bool) -> Shared:
+    """A caller's transaction: a connection or a session. Calls in it have the timeout and the schema of the client."""
+    return shared_in(_shared(transaction, source.timeout, asynchronous), source.schema)
+
+
+def _shared(transaction: object, timeout: float, asynchronous: bool) -> Shared:
     if isinstance(transaction, psycopg.AsyncConnection if asynchronous else psycopg.Connection):
         return SharedConnection(drivers.PSYCOPG, transaction, Deadlines(timeout))
     driver = drivers.driver_of(_checked(transaction, asynchronous))
@@ -147,8 +159,12 @@ def shared(transaction: object, timeout: float = DEFAULT, *, asynchronous: bool)
     )
 
 
-def begin(source: object, timeout: float = DEFAULT, *, asynchronous: bool) -> Flow[Begun]:
-    """Begin a transaction for the application to work in; our own calls in it have this timeout, in seconds."""
+def begin(given: object, source: Source, *, asynchronous: bool) -> Flow[Begun]:
+    """Begin a transaction for the application to work in; our calls in it have the timeout and schema of the client."""
+    return begun_in(_begin(given, source.timeout, asynchronous), source.schema)
+
+
+def _begin(source: object, timeout: float, asynchronous: bool) -> Flow[Begun]:
     match _checked(source, asynchronous):
         case psycopg.Connection() | psycopg.AsyncConnection():
             return BegunConnection(source, Deadlines(timeout)).begin()

@@ -124,6 +124,8 @@ def connecting() -> Iterator[None]:
 class SharedOwner:
     """A Session or a Connection in whose transaction we take part. A deadline closes the connection of its driver."""
 
+    quietly = QUIETLY
+
     def __init__(self, owner: AnyOwner, deadlines: Deadlines) -> None:
         self._owner = owner
         self._deadlines = deadlines
@@ -141,7 +143,7 @@ class SharedOwner:
         with translated(is_ours=True), driver.limited(self._deadlines, connection, until):
             if isinstance(sync.get_transaction(), TwoPhaseTransaction):
                 driver.require_unprepared(connection)
-                yield from driver.execute_under(self._connection, connection, QUIETLY)
+                yield from driver.execute_under(self._connection, connection, self.quietly)
             return (yield from driver.execute_under(self._connection, connection, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:

@@ -18,6 +18,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from pgqueue.errors import logger
 from pgqueue.flows import Interceptors
 from pgqueue.model.backoff import AFTER_FAILURES, by_chance
+from pgqueue.model.schemas import DEFAULT, in_schema
 from pgqueue.transports import forking
 from pgqueue.transports.deadlines import LAST_STEP, Deadlines, time_left
 from pgqueue.transports.translation import translate
@@ -35,9 +36,9 @@ MUTED_FOR = 0.5
 PROBED_EVERY = 15.0
 
 #: Has the sequence number and the queue of each message whose lock is taken away; see pgqueue._announce_loss.
-LOST_LOCKS = "pgqueue_lock_lost"
+LOST_LOCKS: LiteralString = "pgqueue_lock_lost"
 #: Has the number, or 0, and the queue of messages that are settled; see pgqueue._notify_settled.
-SETTLED = "pgqueue_settled"
+SETTLED: LiteralString = "pgqueue_settled"
 
 SUBSCRIBE: LiteralString = "select channel, queue from pgqueue._subscribe(%s::text[], %s::interval)"
 AWAIT_OUTCOMES: LiteralString = "select channel, queue from pgqueue._await_outcomes(%s::text[], %s::interval)"
@@ -91,6 +92,7 @@ class NotifyListenerOwner:
     conninfo: str
     is_one_connection = False
     listens = False
+    schema = DEFAULT
     interceptors: Interceptors | None = None
     _listener: NotifyListener | None = None
     _one_at_a_time = threading.Lock()
@@ -121,7 +123,7 @@ class NotifyListenerOwner:
 
     def _begun_listener(self) -> NotifyListener | None:
         if self.listens and self._listener is None:
-            self._listener = NotifyListener(self.conninfo)
+            self._listener = NotifyListener(self.conninfo, self.schema)
             weakref.finalize(self, self._listener.leave)
         return self._listener
 
@@ -144,8 +146,10 @@ class NotifyListener:
     LISTEN does not work behind a pooler that gives each transaction another session; then the listener ends.
     """
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, schema: str = DEFAULT) -> None:
         self._conninfo = conninfo
+        self._schema = schema
+        self._lost_locks, self._settled = in_schema(LOST_LOCKS, schema), in_schema(SETTLED, schema)
         self._subscriptions: dict[tuple[type[WakeSignal], str], Subscription] = {}
         self._losses: weakref.WeakSet[LossSignal] = weakref.WeakSet()
         self._is_over = False
@@ -269,7 +273,7 @@ class NotifyListener:
                 self._is_unavailable = True
                 return
             connection.add_notify_handler(lambda notify: self._on_notify(notify.channel, notify.payload))
-            self._execute(connection, SQL("listen {}").format(Identifier(LOST_LOCKS)))
+            self._execute(connection, SQL("listen {}").format(Identifier(self._lost_locks)))
             channels: set[str] = set()
             look_at = probe_at = 0.0
             while not self._is_over:
@@ -317,6 +321,7 @@ class NotifyListener:
     ) -> None:
         now = time.monotonic()
         names = [each.wake_signal.queue for each in due]
+        statement = in_schema(statement, self._schema)
         subscribed = self._execute(connection, statement, names, timedelta(seconds=SUBSCRIBED_FOR)).fetchall()
         for channel in {channel for channel, _ in subscribed} - channels:
             self._execute(connection, SQL("listen {}").format(Identifier(channel)))
@@ -343,14 +348,15 @@ class NotifyListener:
         return False
 
     def _on_notify(self, channel: str, payload: str) -> None:
-        if channel == LOST_LOCKS:
+        if channel == self._lost_locks:
             number, _, queue = payload.partition(" ")
             for signal in self._known_losses():
                 if signal.queue == queue and number.isdecimal():
                     signal.set(int(number))
             return
-        number, _, queue = payload.partition(" ") if channel == SETTLED else ("0", "", payload)
-        subscription = self._subscriptions.get((Waiters if channel == SETTLED else WakeSignal, queue))
+        is_settled = channel == self._settled
+        number, _, queue = payload.partition(" ") if is_settled else ("0", "", payload)
+        subscription = self._subscriptions.get((Waiters if is_settled else WakeSignal, queue))
         if subscription is not None and number.isdecimal():
             now = time.monotonic()
             if subscription.is_notified_too_often(now):
@@ -364,7 +370,8 @@ class NotifyListener:
         now = time.monotonic()
         for each in self._known():
             if each.muted_until > now and each.subscribed_until == 0.0:
-                self._execute(connection, each.statement, [each.wake_signal.queue], None)
+                statement = in_schema(each.statement, self._schema)
+                self._execute(connection, statement, [each.wake_signal.queue], None)
 
     def _execute(
         self, connection: psycopg.Connection[Any], query: LiteralString | Composed, *parameters: Any

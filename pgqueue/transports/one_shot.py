@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from pgqueue.model.schemas import DEFAULT, in_schema
 from pgqueue.statements import Statement
 from pgqueue.transports.connections import with_timeouts
 from pgqueue.transports.cursors import execute
@@ -17,8 +18,9 @@ from pgqueue.transports.translation import translated
 T = TypeVar("T")
 
 
-def ask_once(dsn: str, statement: Statement[T], patience: timedelta) -> T:
+def ask_once(dsn: str, statement: Statement[T], patience: timedelta, schema: str = DEFAULT) -> T:
     """Run a query on a temporary connection. The timeout applies to connecting, and again to the answer."""
+    statement = statement._replace(sql=in_schema(statement.sql, schema))
     milliseconds = round(patience.total_seconds() * 1_000)
     sockets: dict[str, Any] = {
         "connect_timeout": max(round(patience.total_seconds()), 2),  # libpq takes no less

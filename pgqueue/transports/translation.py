@@ -29,14 +29,17 @@ POOLER_REMEDY = (
     " statement_cache_size=0)"
 )
 
+#: A name of SQL in a hint, whatever the schema.
+SCHEMA = r"""(?:\b\w+|"[\w -]+")"""
+
 #: SQL functions in hints that have a method of a client as their equivalent.
 ADVISED = re.compile(
-    r"\bpgqueue\.(alter|create|drop|grant)_(queue|topic|subscription|rule|batch|schedule|send|receive|monitor|admin)\b"
+    SCHEMA + r"\.(alter|create|drop|grant)_(queue|topic|subscription|rule|batch|schedule|send|receive|monitor|admin)\b"
 )
 METHODS = {"alter": "update", "drop": "delete"}
 
 #: The hint for a queue that was taken for a topic, or the other way round.
-MISTAKEN = re.compile(r"It is a (queue|topic): send to it with pgqueue\.\w+")
+MISTAKEN = re.compile(rf"It is a (queue|topic): send to it with {SCHEMA}\.\w+")
 
 TRACKED = re.compile(r"Tracking id ([0-9a-f]{12})\.")
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqueue.errors import logger
+from pgqueue.model.schemas import DEFAULT
 from pgqueue.model.settings import Depth
 from pgqueue.statements import queues
 from pgqueue.transports import ask_once
@@ -54,9 +55,9 @@ class DatabaseMetrics:
     There is no depth while the database cannot be reached. A scrape during another one's query gets the last depth.
     """
 
-    def __init__(self, queue: str, dsn: str) -> None:
+    def __init__(self, queue: str, dsn: str, schema: str) -> None:
         self.queue = queue
-        self._ask: Callable[[], Depth] = lambda: ask_once(dsn, queues.depth(queue), PATIENCE)
+        self._ask: Callable[[], Depth] = lambda: ask_once(dsn, queues.depth(queue), PATIENCE, schema)
         self._asking = threading.Lock()
         self._asked_at = float("-inf")
         self._depth: Depth | None = None
@@ -83,9 +84,9 @@ class DatabaseMetrics:
 class Exposition:
     """The metrics of the process, which include those of the handlers, and of the worker, in the text format."""
 
-    def __init__(self, worker: Monitored, dsn: str) -> None:
+    def __init__(self, worker: Monitored, dsn: str, schema: str = DEFAULT) -> None:
         self._worker = worker
-        self._database_metrics = [DatabaseMetrics(service.queue, dsn) for service in worker.services]
+        self._database_metrics = [DatabaseMetrics(service.queue, dsn, schema) for service in worker.services]
 
     def text(self) -> bytes:
         """Raises ImportError without the extra ``pgqueue-tx[otel]``."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgqueue.errors import logger
 from pgqueue.model.backoff import Backoff
+from pgqueue.model.schemas import DEFAULT
 from pgqueue.worker.child import Report, Work, live
 from pgqueue.worker.exposition import DatabaseMetrics, counts, named, of_queues, summed
 from pgqueue.worker.health import Health
@@ -125,9 +126,9 @@ class HealthOfAll(Health):
 class Processes:
     """Several processes that do the same work, until :meth:`stop`, SIGTERM or SIGINT, which stop them all."""
 
-    def __init__(self, count: int, work: Work, dsn: str) -> None:
+    def __init__(self, count: int, work: Work, dsn: str, schema: str = DEFAULT) -> None:
         self._work = work
-        self._dsn = dsn
+        self._dsn, self._schema = dsn, schema
         #: By queue: the first report of a process names those that it serves.
         self._database_metrics: dict[str, DatabaseMetrics] = {}
         self._places = [Place(number) for number in range(1, count + 1)]
@@ -194,7 +195,7 @@ class Processes:
                 if child is not None and child.report is not None:
                     families += [*child.report.metrics, *named(child.report.others, number)]
                     for queue in child.report.queues:
-                        self._database_metrics.setdefault(queue, DatabaseMetrics(queue, self._dsn))
+                        self._database_metrics.setdefault(queue, DatabaseMetrics(queue, self._dsn, self._schema))
             database_metrics = list(self._database_metrics.values())
         yield from summed(families)
         alive = GaugeMetricFamily("pgqueue_worker_processes", "Worker processes that run.", labels=["queue"])

@@ -31,7 +31,6 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from pgqueue import Message, QueueClient
 from pgqueue.testing import Database
 from pgqueue.transports import drive
-from pgqueue.transports.connections import PoolSource
 from pgqueue.transports.cursors import KEPT
 from tests.contract.interpreter import meant
 from tests.contract.sources import CALLERS, CLIENTS, WORKPLACES, AsyncSources, Sources, SyncSources, with_driver
@@ -337,8 +336,8 @@ def test_work_in_a_transaction(adapted: dict[str, Sources], face: str, workplace
 
 def the_only_connection(client: QueueClient) -> psycopg.Connection[Any]:
     """That of a client which has done one thing at a time: each statement has the session of the one before."""
-    assert isinstance(client._source, PoolSource)
-    (connection,) = client._source._pool._pool
+    source: Any = client._source
+    (connection,) = source._pool._pool
     assert isinstance(connection, psycopg.Connection)
     return connection
 

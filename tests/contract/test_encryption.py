@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +68,9 @@ def encrypting(world: World, *keys: str, require: bool = False) -> Iterator[Queu
 
 def places_of(world: World, text: str) -> list[str]:
     """The tables of the database in which a text is found, also as bytes."""
-    tables = world.look("select tablename from pg_tables where schemaname = 'pgqueue' order by 1")
+    tables = world.look(
+        "select relname from pg_class where relnamespace = 'pgqueue'::regnamespace and relkind in ('r', 'p') order by 1"
+    )
     inside = "select from pgqueue.{} as row where strpos(row::text, %s) > 0 or strpos(row::text, %s) > 0"
     return [name for (name,) in tables if world.look(SQL(inside).format(Identifier(name)), text, text.encode().hex())]
 
@@ -137,7 +140,7 @@ LOG_ALL = ("log_statement = 'all'", "log_min_duration_statement = 0", "log_param
 
 def test_nothing_of_a_body_is_in_the_servers_log_or_in_a_dump(either: World) -> None:
     secret, plain = f"plaintext-{uuid4()}", f"plaintext-{uuid4()}"
-    with either.database.connect(autocommit=True) as connection:
+    with psycopg.connect(either.database.direct, autocommit=True) as connection:
         for setting in LOG_ALL:
             connection.execute(f"alter database {either.database.name} set {setting}")
         (directory,) = connection.execute("show data_directory").fetchone() or ("",)

@@ -37,6 +37,8 @@ from pgqueue.errors import (
     UnsupportedSourceError,
     WrongTransactionError,
 )
+from pgqueue.flows.flow import source_of
+from pgqueue.model.schemas import in_schema
 from pgqueue.statements import Statement
 from pgqueue.statements.statement import scalar
 from pgqueue.testing import Database
@@ -177,25 +179,30 @@ def test_a_closed_connection_is_lost(queue: pgqueue.Queue, connection: Any) -> N
 NUL = Statement("select %(text)s::text", {"text": "cut\0off"}, scalar)
 
 
-async def test_a_nul_character_is_refused_before_it_fails_the_transaction(connection: Any, aconnection: Any) -> None:
-    shared = transports.shared(connection, asynchronous=False)
+async def test_a_nul_character_is_refused_before_it_fails_the_transaction(
+    queue: pgqueue.Queue, connection: Any, aconnection: Any
+) -> None:
+    shared = transports.shared(connection, source_of(queue), asynchronous=False)
     with pytest.raises(InvalidArgumentError, match="NUL"):
         drive(shared.execute(NUL))
     assert fetched(connection, "select 1") == [(1,)]
     async with aconnection.transaction():
         with pytest.raises(InvalidArgumentError, match="NUL"):
-            await adrive(transports.shared(aconnection, asynchronous=True).execute(NUL))
+            await adrive(transports.shared(aconnection, source_of(queue), asynchronous=True).execute(NUL))
         assert await aconnection.fetchval("select 1") == 1
 
 
+NOTIFIES = "select current_setting('pgqueue.notify', true)"
+
+
 def test_a_transaction_that_is_prepared_wakes_no_receiver_and_takes_no_more(
-    queue: pgqueue.Queue, connection: Any
+    database: Database, queue: pgqueue.Queue, connection: Any
 ) -> None:
     queue.send_batch([Message(1), Message(2)])
     first, second = queue.receive(max_messages=2)
     connection.tpc_begin(connection.xid(1, "of the application", "x"))
     first.complete(transaction=connection)
-    assert fetched(connection, "select current_setting('pgqueue.notify', true)") == [("off",)]
+    assert fetched(connection, in_schema(NOTIFIES, database.schema)) == [("off",)]
     connection.tpc_prepare()
     assert first.resolve() is ReceiveState.COMPLETING
     with pytest.raises(TransactionRequiredError, match="prepared"):
@@ -209,12 +216,14 @@ def test_a_transaction_that_is_prepared_wakes_no_receiver_and_takes_no_more(
     assert second.resolve() is ReceiveState.COMPLETED
 
 
-def test_a_send_in_a_block_on_psycopg2_wakes_receivers(queue: pgqueue.Queue, connection: Any) -> None:
+def test_a_send_in_a_block_on_psycopg2_wakes_receivers(
+    database: Database, queue: pgqueue.Queue, connection: Any
+) -> None:
     queue.send(Message(1))
     [received] = queue.receive()
     with received.transaction(connection) as tx:
         queue.send(Message(2), transaction=tx)
-        assert fetched(tx, "select current_setting('pgqueue.notify', true)") != [("off",)]
+        assert fetched(tx, in_schema(NOTIFIES, database.schema)) != [("off",)]
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -648,11 +657,11 @@ async def test_results_of_a_batch_are_those_of_psycopg(aqueue: pgqueue.aio.Queue
 
 @pytest.mark.parametrize("kind", ["connection", "engine"])
 async def test_a_transaction_that_has_failed_unnoticed_is_not_committed(
-    database: Database, aconnection: Any, kind: str
+    database: Database, aqueue: pgqueue.aio.Queue, aconnection: Any, kind: str
 ) -> None:
     engine = create_async_engine(with_driver(database, "asyncpg"))
     source = aconnection if kind == "connection" else engine
-    begun = await adrive(transports.begin(source, asynchronous=True))
+    begun = await adrive(transports.begin(source, source_of(aqueue), asynchronous=True))
     with pytest.raises(Exception, match="division"):
         await begun.handle.execute("select 1 / 0" if kind == "connection" else sqlalchemy.text("select 1 / 0"))
     with pytest.raises(TransactionRequiredError, match="aborted"):
@@ -664,12 +673,14 @@ async def test_a_transaction_that_has_failed_unnoticed_is_not_committed(
 
 @pytest.mark.parametrize("kind", ["connection", "engine"])
 async def test_a_commit_can_be_followed_by_the_next_transaction(
-    database: Database, aconnection: Any, kind: str
+    database: Database, aqueue: pgqueue.aio.Queue, aconnection: Any, kind: str
 ) -> None:
     """In more round trips than with psycopg, but with the same outcome."""
     which = Statement("select pg_current_xact_id()::text", {}, scalar)
     engine = create_async_engine(with_driver(database, "asyncpg"))
-    begun = await adrive(transports.begin(aconnection if kind == "connection" else engine, asynchronous=True))
+    begun = await adrive(
+        transports.begin(aconnection if kind == "connection" else engine, source_of(aqueue), asynchronous=True)
+    )
     committed = await adrive(begun.execute(which))
     rolled_back = await adrive(begun.commit_and_begin(which, which))
     await adrive(begun.rollback())

@@ -187,7 +187,7 @@ UNSWEPT_HISTORY = Check(
      cross join generate_series(today - 63, today - days) as day
      cross join lateral (select to_timestamp(day * 86400.0) + days * interval '1 day' as over_at) as retained
       join pg_class on relname = format('settled_message_%%s', lpad((day %% 64)::text, 2, '0'))
-       and relnamespace = (select oid from pg_namespace where nspname = 'pgqueue_history')
+       and relnamespace = to_regnamespace('pgqueue_history')::oid
      where pg_relation_size(pg_class.oid) > 0 and over_at < pgqueue.clock() - %(unswept)s
     having count(*) > 0
     """,

@@ -9,7 +9,7 @@ MISSING_RIGHTS = Check(
     "missing-rights",
     """
     with ours as (
-        select oid from pg_namespace where nspname in ('pgqueue', 'pgqueue_history')
+        select oid from pg_namespace where nspname = any ('{pgqueue,pgqueue_history}')
     )
     select format('The role %%s does not exist.', name) as what,
            'Rights of single queues work, but no role can be granted a right to all of them.' as cost
@@ -19,7 +19,7 @@ MISSING_RIGHTS = Check(
     select format('Not every role may %%s.', barred), 'Applications are refused, whatever they were granted.'
       from (select 'use the schema pgqueue' as barred
               from pg_namespace
-             where nspname = 'pgqueue' and not has_schema_privilege('public', oid, 'usage')
+             where oid = to_regnamespace('pgqueue') and not has_schema_privilege('public', oid, 'usage')
              union all
             select format('call pgqueue.%%s', proname)
               from pg_proc

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pgqueue.doctor.check import Check, Finding, Row
 from pgqueue.errors import SchemaVersionError
+from pgqueue.model.schemas import DEFAULT, in_schema
 from pgqueue.schema.files import Definition, definitions, digest, head, indexes, revisions_after
 
 #: Writes all functions, views and rights once more, where `pgqueue migrate` finds nothing left to do.
@@ -50,8 +51,10 @@ def changed_definitions(rows: Sequence[Row]) -> Iterator[Finding]:
     if any(row.digest != digest() for row in rows):
         return  # that is for schema_version to find
     installed = {row.name: (row.body, set(row.settings)) for row in rows}
+    schema = rows[0].schema if rows else DEFAULT
     for function in definitions():
-        if (body := BODY.search(function.sql)) and installed.get(function.name) != (body[1], _settings(function)):
+        body = BODY.search(in_schema(function.sql, schema))
+        if body and installed.get(function.name) != (body[1], _settings(function)):
             change = "has been changed" if function.name in installed else "is missing"
             yield Finding(
                 what=f"The function pgqueue.{function.name} {change} since it was installed.",
@@ -99,7 +102,7 @@ NOT_INSTALLED = Check(
     select current_database() as database
      where not exists (select from pg_class
                         where relname = 'alembic_version'
-                          and relnamespace = (select oid from pg_namespace where nspname = 'pgqueue'))
+                          and relnamespace = to_regnamespace('pgqueue')::oid)
     """,
     "pgqueue is not installed in database {row.database}.",
     "It has no queues.",
@@ -119,10 +122,11 @@ SCHEMA_VERSION = Check(
 DEFINITIONS = Check(
     "changed-functions",
     """
-    select proname::text as name, prosrc as body, coalesce(proconfig, '{}') as settings,
+    select nspname as schema, proname::text as name, prosrc as body, coalesce(proconfig, '{}') as settings,
            (select definitions_digest from pgqueue.installation) as digest
       from pg_proc
-     where pronamespace = (select oid from pg_namespace where nspname = 'pgqueue')
+      join pg_namespace on pg_namespace.oid = pronamespace
+     where pronamespace = to_regnamespace('pgqueue')
     """,
     judge=changed_definitions,
 )
@@ -133,7 +137,7 @@ INDEXES = Check(
     select relname::text as name, indisvalid
       from pg_index
       join pg_class on pg_class.oid = indexrelid
-     where relnamespace = (select oid from pg_namespace where nspname = 'pgqueue')
+     where relnamespace = to_regnamespace('pgqueue')::oid
     """,
     judge=missing_indexes,
 )

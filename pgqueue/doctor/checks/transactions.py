@@ -38,7 +38,7 @@ OLD_TRANSACTIONS = Check(
                   pid, xact_start) as mend,
            (select sum(n_dead_tup)
               from pg_stat_user_tables
-             where schemaname in ('pgqueue', 'pgqueue_history')) as dead_rows
+             where schemaname = any ('{pgqueue,pgqueue_history}')) as dead_rows
       from pg_stat_activity
      cross join btrim(regexp_replace(query, '[[:space:]]+', ' ', 'g')) as statement
      where datname = current_database() and now() - xact_start > %(old_transaction)s

@@ -17,7 +17,7 @@ AUTOVACUUM_OFF = Check(
       from pg_class
       join pg_namespace on pg_namespace.oid = relnamespace
      cross join pg_options_to_table(reloptions)
-     where nspname in ('pgqueue', 'pgqueue_history') and relkind = 'r'
+     where nspname = any ('{pgqueue,pgqueue_history}') and relkind = 'r'
        and option_name = 'autovacuum_enabled' and not option_value::boolean
     """,
     "Autovacuum is off: {row.setting}.",
@@ -48,7 +48,7 @@ AUTOVACUUM_BEHIND = Check(
                       + greatest(0, reltuples)
                       * coalesce(scale_factor, current_setting('autovacuum_vacuum_scale_factor')::float8) as begins_at
            ) as planned
-     where schemaname in ('pgqueue', 'pgqueue_history')
+     where schemaname = any ('{pgqueue,pgqueue_history}')
        and n_dead_tup > %(dead_rows)s * begins_at and now() - vacuumed > %(unvacuumed)s
      order by n_dead_tup desc
     """,
@@ -64,7 +64,7 @@ BLOAT = Check(
         select pg_class.oid, reltoastrelid, oid::regclass::text as name,
                greatest(reltuples, pg_stat_get_live_tuples(oid))::bigint as rows
           from pg_class
-         where relnamespace in (select oid from pg_namespace where nspname in ('pgqueue', 'pgqueue_history'))
+         where relnamespace in (select oid from pg_namespace where nspname = any ('{pgqueue,pgqueue_history}'))
            and relkind = 'r' and (reltuples >= 0 or pg_stat_get_live_tuples(oid) > 0)
     ), sizes as (
         select name, rows, pg_relation_size(oid) as size, %(bloated_row)s as enough,

@@ -22,6 +22,8 @@ QUIETLY: Statement[None] = Statement("select pg_catalog.set_config('pgqueue.noti
 class SharedConnection:
     """A caller's connection, in whose transaction we take part. A deadline closes it: its state is then unknown."""
 
+    quietly = QUIETLY
+
     def __init__(self, driver: Driver, connection: AnyConnection, deadlines: Deadlines) -> None:
         driver.require_transaction(connection)
         self._driver = driver
@@ -33,7 +35,7 @@ class SharedConnection:
         with self._driver.limited(self._deadlines, self._connection, self._deadlines.begin(statement)):
             if self._driver.is_two_phase(self._connection):
                 self._driver.require_unprepared(self._connection)
-                yield from self._driver.execute(self._connection, QUIETLY)
+                yield from self._driver.execute(self._connection, self.quietly)
             return (yield from self._driver.execute(self._connection, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:

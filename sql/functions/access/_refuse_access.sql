@@ -10,7 +10,7 @@ declare
     verb    text;
 begin
     get diagnostics context = pg_context;
-    verb := (select match[1] from regexp_matches(context, 'pgqueue\.([a-z]\w*)\(', 'g') with ordinality as found (match, nth)
+    verb := (select match[1] from regexp_matches(context, 'pgqueue'::regnamespace || '\.([a-z]\w*)\(', 'g') with ordinality as found (match, nth)
               order by nth desc limit 1);                                   -- the outermost: what the caller has called
     perform pgqueue._refuse(
         '42501', format('role %I may not %s', pgqueue._caller(), coalesce(

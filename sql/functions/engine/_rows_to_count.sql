@@ -9,5 +9,5 @@ as $$
       from (select sum(pg_stat_get_live_tuples(kept)) + 10 * (select count(*) from pgqueue.queue) as living,
                    sum(pg_stat_get_dead_tuples(kept)) as dead,
                    sum(pg_relation_size(kept)) / current_setting('block_size')::bigint as pages
-              from unnest('{pgqueue.message,pgqueue.scheduled_message}'::regclass[]) as kept) as known
+              from unnest(array['pgqueue.message', 'pgqueue.scheduled_message']::regclass[]) as kept) as known
 $$;

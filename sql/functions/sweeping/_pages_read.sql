@@ -4,6 +4,7 @@ returns bigint
 language sql volatile
 as $$
     select sum(pg_stat_get_xact_blocks_fetched(kept))
-      from unnest('{pgqueue.message,pgqueue.scheduled_message,pgqueue.sent_message_id,pgqueue.unique_key,pgqueue.recorded_effect,
-                    pgqueue.published_batch,pgqueue.session,pgqueue.outcome,pgqueue.waiting_for_outcome}'::regclass[]) as kept
+      from unnest(array['pgqueue.message', 'pgqueue.scheduled_message', 'pgqueue.sent_message_id', 'pgqueue.unique_key',
+                        'pgqueue.recorded_effect', 'pgqueue.published_batch', 'pgqueue.session', 'pgqueue.outcome',
+                        'pgqueue.waiting_for_outcome']::regclass[]) as kept
 $$;
