@@ -42,7 +42,7 @@ REMEDIES: dict[type[Exception], str] = {
 
 #: Where the advice for those who write SQL or Python begins; what names nothing of either is for all.
 ADVICE = re.compile(r"\. |: create it with")
-FOR_PROGRAMS = re.compile(r"\b(client|pgqueue)\.|: create it with|_")
+FOR_PROGRAMS = re.compile(r'\b(client|pgqueue)\.|"\.|: create it with|_')
 
 #: Placeholders in a remedy, and where the text of the error names their values.
 NAMES = {"QUEUE": re.compile(r'\bqueue "?([\w./-]*\w)'), "NUMBER": re.compile(r"\bmessage (\d+)")}

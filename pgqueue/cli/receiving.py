@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, LiteralString
 
 import typer
 from rich.table import Table
@@ -19,6 +19,7 @@ from pgqueue.cli.output import AsJson, Result
 from pgqueue.cli.queues import Name
 from pgqueue.cli.settings import LockDuration
 from pgqueue.model.names import is_dead_letter_queue
+from pgqueue.model.schemas import in_schema
 
 SOURCE = "Which messages"
 PANEL = "How to settle the messages once they are printed"
@@ -28,7 +29,7 @@ PANEL = "How to settle the messages once they are printed"
 DEAD_LETTERS = "/$deadletterqueue"
 
 #: SQL that the database advises, and its command.
-COMMANDS = {
+COMMANDS: dict[LiteralString, str] = {
     "pgqueue.cancel_scheduled": "cancel {queue} {number}",
     "pgqueue.receive_deferred": "receive {queue} --deferred {number}",
     "pgqueue.cancel": "cancel {queue} {number}",
@@ -137,7 +138,7 @@ def explain(database: Database, name: Name, sequence_number: Number) -> Result:
     queue = name.removesuffix(DEAD_LETTERS)
     for function, command in COMMANDS.items():
         called = command.format(queue=queue, number=sequence_number)
-        explanation = explanation.replace(function, f"`pgqueue {called}`")
+        explanation = explanation.replace(in_schema(function, database.schema), f"`pgqueue {called}`")
     return Result(document, explanation)
 
 

@@ -116,7 +116,8 @@ class Doctor:
             if check.looks_at_sessions and not self._rows(MAY_SEE, [SEES_SESSIONS])[0].may:
                 return self._unseen(check, SEES_SESSIONS)
             rows = self._rows(check.query, self._parameters(), patience)
-            return Result(check.name, tuple(map(self._named, check.findings(rows))))
+            findings = check.findings(rows)
+            return Result(check.name, tuple(replace(each, mend=self._command(each.mend)) for each in findings))
         except InsufficientPrivilege:
             return self._unseen(check, in_schema(SEES_QUEUES, self._schema))
         except (UndefinedColumn, UndefinedFunction, UndefinedTable):
@@ -141,15 +142,11 @@ class Doctor:
             "local_time": datetime.now(UTC),
         }
 
-    def _named(self, finding: Finding) -> Finding:
-        """A finding with the names of the schema."""
-        return replace(finding, what=in_schema(finding.what, self._schema), mend=self._command(finding.mend))
-
     def _command(self, command: str) -> str:
-        """A command for a shell, or SQL, for the schema."""
-        if self._schema == DEFAULT:
-            return command
-        return SHELL.sub(f"pgqueue --schema {shlex.quote(self._schema)} ", in_schema(command, self._schema))
+        """A command for a shell, with the schema; SQL as it is."""
+        return (
+            command if self._schema == DEFAULT else SHELL.sub(f"pgqueue --schema {shlex.quote(self._schema)} ", command)
+        )
 
     def _unseen(self, check: Check, lacking: str) -> Result:
         return Result(check.name, unseen=f"grant {lacking} to {sql.Identifier(self._role).as_string(None)};")

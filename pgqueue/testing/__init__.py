@@ -6,8 +6,8 @@ server named by PGQUEUE_TEST_DSN, else in a container if Docker is available, el
 of a queue.
 
 If PGQUEUE_TEST_PGBOUNCER names a program, clients go through a PgBouncer in transaction mode: ``database.dsn`` leads
-through it, ``database.direct`` and ``database.connect()`` bypass it. If PGQUEUE_TEST_SCHEMA names a schema, pgqueue is in
-that one, ``database.schema``, and statements of ``database.connect()`` are executed there.
+through it, ``database.direct`` and ``database.connect()`` bypass it. If PGQUEUE_TEST_SCHEMA names a schema, pgqueue is
+in that one, ``database.schema``, and statements of ``database.connect()`` are executed there.
 
 ``drain`` needs only the library; the fixtures need the extra ``testing``.
 """

@@ -15,7 +15,7 @@ from tests.cli.command_line import CommandLine
 @pytest.fixture
 def pgqueue(database: Database, tmp_path: Path) -> CommandLine:
     """The command line, with PGQUEUE_DSN naming the database of the test."""
-    return CommandLine(tmp_path, PGQUEUE_DSN=database.dsn)
+    return CommandLine(tmp_path, PGQUEUE_DSN=database.dsn, PGQUEUE_SCHEMA=database.schema)
 
 
 @pytest.fixture

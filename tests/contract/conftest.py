@@ -6,22 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-import pgqueue
-import pgqueue.aio
 from pgqueue.testing import Database
 from pgqueue.testing.plugin import SharedServer
 from tests.contract.sources import FACES, TWO_PHASE, WORKPLACES, Sources
 from tests.contract.world import OWN, SHARED, Mode, World, prepare
-
-
-@pytest.fixture(scope="session", autouse=True)
-def schema(database_server: SharedServer) -> None:
-    """The schema of all clients: another than the default with PGQUEUE_TEST_SCHEMA, as in `make test-schema`."""
-    for client in (pgqueue.QueueClient, pgqueue.aio.QueueClient):
-        defaults = client.__init__.__kwdefaults__
-        assert defaults is not None
-        assert "schema" in defaults
-        defaults["schema"] = database_server.schema
 
 
 @pytest.fixture(scope="session")

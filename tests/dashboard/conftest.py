@@ -39,7 +39,7 @@ def opened(database: Database) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def open_one(**settings: Any) -> TestClient:
-            app = create_app(Settings(database.dsn, **settings))
+            app = create_app(Settings(database.dsn, schema=database.schema, **settings))
             return stack.enter_context(TestClient(app, base_url="http://localhost", follow_redirects=False))
 
         yield open_one

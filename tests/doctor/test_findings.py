@@ -67,27 +67,27 @@ def functions_of_another_version(scene: Scene) -> None:
     scene.run("update pgqueue.installation set definitions_digest = 'another'")
 
 
-@provokes("changed-functions", "pgqueue.receive has been changed")
+@provokes("changed-functions", "receive has been changed")
 def a_function_with_other_settings(scene: Scene) -> None:
     scene.run("alter function pgqueue.receive reset enable_sort")
 
 
-@provokes("changed-functions", "pgqueue.sweep has been changed")
+@provokes("changed-functions", "sweep has been changed")
 def a_function_with_another_body(scene: Scene) -> None:
     scene.run("update pg_proc set prosrc = replace(prosrc, 'begin', 'begin null;') where proname = 'sweep'")
 
 
-@provokes("changed-functions", "pgqueue.unlock is missing")
+@provokes("changed-functions", "unlock is missing")
 def a_function_that_is_gone(scene: Scene) -> None:
     scene.run("drop function pgqueue.unlock")
 
 
-@provokes("missing-index", "index pgqueue.message_expiry is not built")
+@provokes("missing-index", "index message_expiry is not built")
 def an_index_that_is_gone(scene: Scene) -> None:
     scene.run("drop index pgqueue.message_expiry")
 
 
-@provokes("missing-index", "index pgqueue.message_expiry is not built")
+@provokes("missing-index", "index message_expiry is not built")
 def an_index_whose_build_was_broken_off(scene: Scene) -> None:
     scene.run("update pg_index set indisvalid = false where indexrelid = 'pgqueue.message_expiry'::regclass")
 

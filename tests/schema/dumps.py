@@ -6,10 +6,10 @@ import subprocess
 
 from pgqueue import schema
 from pgqueue.embedded import wheel_binaries
-from pgqueue.schema import files
+from pgqueue.model.schemas import DEFAULT, history_schema
 from pgqueue.testing import Database
 
-SCHEMAS = [f"--schema={name}" for name in (files.SCHEMA, files.HISTORY_SCHEMA)]
+SCHEMAS = [f"--schema={name}" for name in (DEFAULT, history_schema(DEFAULT))]
 
 
 def dump(database: Database) -> str:

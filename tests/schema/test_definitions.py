@@ -11,6 +11,7 @@ from sqlalchemy import create_engine
 
 from pgqueue import schema
 from pgqueue.errors import PGQueueError
+from pgqueue.model.schemas import DEFAULT, history_schema
 from pgqueue.schema import definitions, files, indexes, revisions
 from pgqueue.testing import Database
 from tests.schema.dumps import dump, fresh
@@ -36,11 +37,11 @@ def test_an_install_revision_by_revision_equals_one_at_once(
     for script in reversed(list(scripts.walk_revisions())):
         with engine.begin() as connection:
             revisions.upgrade(connection, script.revision)
-            assert revisions.current(connection) == script.revision
+            assert revisions.current(connection, DEFAULT) == script.revision
     with engine.begin() as connection:
-        definitions.replace_all(connection)
+        definitions.replace_all(connection, DEFAULT)
     engine.dispose()
-    indexes.build(another_empty_database.dsn, lock_timeout=timedelta(seconds=5))
+    indexes.build(another_empty_database.dsn, DEFAULT, lock_timeout=timedelta(seconds=5))
     assert dump(another_empty_database) == fresh(empty_database)
 
 
@@ -66,7 +67,7 @@ def test_a_view_that_had_other_columns_takes_no_other_view_with_it(empty_databas
 def test_the_days_of_the_history_do_not_fill_the_list_of_tables(database: Database) -> None:
     count = "select count(*) from pg_tables where schemaname = %s and tablename like 'settled_message%%'"
     with database.connect() as connection:
-        counts = [connection.execute(count, [name]).fetchone() for name in (files.SCHEMA, files.HISTORY_SCHEMA)]
+        counts = [connection.execute(count, [name]).fetchone() for name in (DEFAULT, history_schema(DEFAULT))]
     assert counts == [(1,), (64,)]
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import create_engine
 
 from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, schema
 from pgqueue.errors import ConnectionLostError, OperationTimeoutError, SchemaVersionError
+from pgqueue.model.schemas import DEFAULT, history_schema
 from pgqueue.schema import files, migration, revisions
 from pgqueue.testing import Database
 
@@ -201,7 +202,7 @@ def test_owner_without_create_can_migrate_where_the_schema_of_the_history_exists
                 installation.exec_driver_sql(f"set local role {owner}")
                 revisions.upgrade(installation, "0001_queues")
             connection.execute(f"revoke create on database {name} from {owner}".encode())
-            connection.execute(f"create schema {files.HISTORY_SCHEMA} authorization {owner}".encode())
+            connection.execute(f"create schema {history_schema(DEFAULT)} authorization {owner}".encode())
             schema.migrate(psycopg.conninfo.make_conninfo(empty_database.dsn, options=f"-c role={owner}"))
         finally:
             engine.dispose()

@@ -57,7 +57,7 @@ def changed_definitions(rows: Sequence[Row]) -> Iterator[Finding]:
         if body and installed.get(function.name) != (body[1], _settings(function)):
             change = "has been changed" if function.name in installed else "is missing"
             yield Finding(
-                what=f"The function pgqueue.{function.name} {change} since it was installed.",
+                what=f"The function {function.name} {change} since it was installed.",
                 cost="The queues may do something else than documented: lose messages, lock too much, or be slow.",
                 mend=INSTALL_AGAIN,
             )
@@ -74,7 +74,7 @@ def missing_indexes(rows: Sequence[Row]) -> Iterator[Finding]:
     for index in indexes():
         if index.name not in valid:
             yield Finding(
-                what=f"The index pgqueue.{index.name} is not built.",
+                what=f"The index {index.name} is not built.",
                 cost="A sweep reads all messages of a queue to find the few that it looks for.",
                 mend="pgqueue migrate",
             )
@@ -92,7 +92,7 @@ def claim_plan(rows: Sequence[Row]) -> Iterator[Finding]:
         yield Finding(
             what=f"A receive would not read the index message_pkey from its cursor on, but run: {', '.join(others)}.",
             cost="Each receive reads the whole queue, and a sort locks what it reads: consumers wait for each other.",
-            mend="reindex index concurrently pgqueue.message_pkey;",
+            mend=f"reindex index concurrently {rows[0].index};",
         )
 
 
@@ -150,4 +150,11 @@ SEQUENCES = Check(
     "pgqueue sweep",
 )
 
-CLAIM_PLAN = Check("claim-plan", "select line from pgqueue._claim_plan() as line", judge=claim_plan)
+CLAIM_PLAN = Check(
+    "claim-plan",
+    """
+    select line, 'pgqueue.message_pkey'::regclass::text as index
+      from pgqueue._claim_plan() as line
+    """,
+    judge=claim_plan,
+)

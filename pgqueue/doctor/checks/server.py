@@ -63,6 +63,7 @@ CONNECTIONS = Check(
           join pg_stat_activity on usesysid = pg_roles.oid
          where rolconnlimit > 0
          group by rolname, rolconnlimit
+        having bool_or(datname = current_database())
     )
     select * from used where taken >= %(connections)s * available
     """,
