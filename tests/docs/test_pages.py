@@ -51,6 +51,7 @@ PAGES_THAT_RUN = [
     "docs/results.md",
     "docs/batches.md",
     "docs/notifications.md",
+    "docs/schemas.md",
     *sorted(str(page.relative_to(ROOT)) for page in RECIPES if "```python\n" in page.read_text()),
 ]
 
