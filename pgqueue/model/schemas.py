@@ -1,8 +1,8 @@
 """The schema of an instance of pgqueue, and the names that go with it.
 
 SQL is written for the schema ``pgqueue``. For another schema its names are replaced where it is executed, those of the
-definitions when they are installed. What belongs to the server or to a session cannot be in a schema, and has a plain
-name made of the schema's instead: for ``"Jobs of Acme"`` the role ``jobs_of_acme_sender``, the channel
+definitions when they are installed. Roles, channels and settings of a session are in no schema. They have a plain name
+that is made of the schema's: for ``"Jobs of Acme"`` the role ``jobs_of_acme_sender``, the channel
 ``jobs_of_acme_settled``, the setting ``jobs_of_acme.notify``.
 """
 

@@ -17,7 +17,7 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.schemas import DEFAULT, plain
 from pgqueue.schema import files
 
-#: What is in the schema already, and another instance whose roles, settings and history would have the same names.
+#: How many things are in the schema already, and another instance whose roles and history would have the same names.
 HINDRANCES = """
 select (select count(*) from pg_class where relnamespace = oid_of_it)
        + (select count(*) from pg_proc where pronamespace = oid_of_it),

@@ -139,12 +139,15 @@ def _nothing() -> Flow[None]:
 
 def shared(transaction: object, source: Source, *, asynchronous: bool) -> Shared:
     """A caller's transaction: a connection or a session. Calls in it have the timeout and the schema of the client."""
-    return shared_in(_shared(transaction, source.timeout, asynchronous), source.schema)
+    taken: Shared
+    if isinstance(transaction, psycopg.AsyncConnection if asynchronous else psycopg.Connection):
+        taken = SharedConnection(drivers.PSYCOPG, transaction, Deadlines(source.timeout))
+    else:
+        taken = _shared(transaction, source.timeout, asynchronous)
+    return shared_in(taken, source.schema)
 
 
 def _shared(transaction: object, timeout: float, asynchronous: bool) -> Shared:
-    if isinstance(transaction, psycopg.AsyncConnection if asynchronous else psycopg.Connection):
-        return SharedConnection(drivers.PSYCOPG, transaction, Deadlines(timeout))
     driver = drivers.driver_of(_checked(transaction, asynchronous))
     if driver is not None:
         return SharedConnection(driver, transaction, Deadlines(timeout))

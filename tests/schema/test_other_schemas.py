@@ -83,7 +83,7 @@ def test_the_fence_holds_in_each(clients: dict[str, QueueClient], empty_database
 
 
 def test_waiting_receivers_and_callers_are_woken_in_their_own_instance(clients: dict[str, QueueClient]) -> None:
-    """By notifications: the channels of the instances differ, and nobody polls as often as this test asks."""
+    """The channels of the instances differ."""
     for name in (ACME, "pgqueue_b"):
         queue = clients[name].queue("orders")
         number = queue.send(Message(name))
@@ -168,7 +168,7 @@ def structure(database: Database) -> list[str]:
     return [line for line in dumped.splitlines() if "restrict" not in line]
 
 
-def test_what_alembic_does_not_compare_follows_the_schema() -> None:
+def test_alembic_compares_nothing_of_the_instance() -> None:
     ours = partial(schema.include_name, schema="jobs")
     assert [ours(name, "schema", {}) for name in ("jobs", "jobs_history", "pgqueue", "public")] == [
         False, False, True, True,
