@@ -27,7 +27,14 @@ from pgqueue.model.names import subscription_queue
 from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.model.settings import GroupLimits, QueueProperties, QueueRuntimeProperties, QueueSettings
 from pgqueue.model.sweeping import SweepReport
-from pgqueue.model.topic import Filter, JsonPathFilter, RuleProperties, SubscriptionProperties, TopicProperties
+from pgqueue.model.topic import (
+    Filter,
+    JsonPathFilter,
+    RuleProperties,
+    SubscriptionProperties,
+    TopicProperties,
+    TopicSettings,
+)
 from pgqueue.queue import Queue
 from pgqueue.statements import access, queues, schedules, topics
 from pgqueue.topic import Topic
@@ -285,15 +292,30 @@ class QueueClient:
         """
         drive(self._source.execute(schedules.drop_schedule(name)))
 
-    def create_topic(self, name: str, *, exist_ok: bool = False) -> None:
-        """Creates a topic. Messages sent to it are stored in each of its subscriptions whose filter matches.
+    def create_topic(self, name: str, *, exist_ok: bool = False, **settings: Unpack[TopicSettings]) -> TopicProperties:
+        """Creates a topic with the given :class:`~pgqueue.TopicSettings`; the other settings have their defaults.
+
+        Messages sent to it are stored in each of its subscriptions whose filter matches.
 
         Raises:
-            TopicAlreadyExistsError: a topic with this name exists; with ``exist_ok`` nothing is done instead.
+            TopicAlreadyExistsError: a topic with this name exists; with ``exist_ok`` it is returned unchanged instead.
             QueueAlreadyExistsError: a queue has this name.
-            InvalidArgumentError: the name is invalid.
+            InvalidArgumentError: the name or a setting is invalid.
         """
-        drive(publishing.create_topic(name, self._source, exist_ok=exist_ok))
+        return drive(publishing.create_topic(name, settings, self._source, exist_ok=exist_ok))
+
+    def get_topic(self, name: str) -> TopicProperties:
+        """Returns a topic. Raises :class:`~pgqueue.errors.TopicNotFoundError`."""
+        return drive(self._source.execute(topics.get_topic(name)))
+
+    def update_topic(self, name: str, **settings: Unpack[TopicSettings]) -> TopicProperties:
+        """Changes the given settings; None removes an optional setting. Messages that were sent keep their times.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            InvalidArgumentError: a setting has an invalid value.
+        """
+        return drive(publishing.alter_topic(name, settings, self._source))
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic and its subscriptions, with all their messages and dead letters.

@@ -31,10 +31,12 @@ from pgqueue.model.sweeping import SweepReport
 from pgqueue.model.topic import (
     CorrelationFilter,
     JsonPathFilter,
+    Published,
     RuleProperties,
     SqlFilter,
     SubscriptionProperties,
     TopicProperties,
+    TopicSettings,
 )
 from pgqueue.queue import DeadLetters, Queue
 from pgqueue.received import ReceivedMessage, process
@@ -69,6 +71,7 @@ __all__ = [
     "PGQueueError",
     "PeekedMessage",
     "PendingSend",
+    "Published",
     "Queue",
     "QueueClient",
     "QueueProperties",
@@ -100,6 +103,7 @@ __all__ = [
     "Tasks",
     "Topic",
     "TopicProperties",
+    "TopicSettings",
     "Worker",
     "deadline",
     "errors",

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Generic
 
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, topics
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message
+from pgqueue.model.topic import Published
+from pgqueue.statements import topics as verbs
 from pgqueue.transports import drive
 
 if TYPE_CHECKING:
@@ -33,16 +35,17 @@ class Topic(Generic[BodyT]):
 
     def send(
         self, message: Message[BodyT], *, transaction: Transaction | None = None, require_subscription: bool = False
-    ) -> int:
+    ) -> Published:
         """Stores a message in each subscription whose filter matches; returns how many these are, perhaps 0.
 
         When the call returns, the message is stored in all of them, or part of your transaction. A subscription that
-        has dropped it as a duplicate counts.
+        has dropped it as a duplicate counts; if the topic itself detects duplicates, a duplicate goes to none. What is
+        returned for a scheduled message can be passed to :meth:`cancel_scheduled`.
 
         Raises:
             NoSubscriptionError: no subscription matches, and ``require_subscription`` was given.
             QueueFullError: a subscription has reached its ``max_queue_length``; the message is stored in none.
-            QueueDisabledError: the status of a subscription forbids sending; the message is stored in none.
+            QueueDisabledError: the status of the topic or a subscription forbids sending; it is stored in none.
             MessageSizeExceededError: the message is larger than a subscription allows; it is stored in none.
             InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
             MessageNotSerializableError: a field cannot be stored; the error names it.
@@ -63,7 +66,7 @@ class Topic(Generic[BodyT]):
         *,
         transaction: Transaction | None = None,
         require_subscription: bool = False,
-    ) -> list[int]:
+    ) -> list[Published]:
         """Stores many messages in one round trip, all or none; returns in order how many subscriptions each goes to.
 
         With ``require_subscription`` each message must match one. Raises what :meth:`send` raises; then no message is
@@ -78,6 +81,17 @@ class Topic(Generic[BodyT]):
             require_subscription=require_subscription,
         )
         return drive(flow)
+
+    def cancel_scheduled(self, sequence_numbers: Sequence[int], *, transaction: Transaction | None = None) -> None:
+        """Cancels messages that are scheduled, in all subscriptions: all or none.
+
+        ``sequence_numbers`` are those of the messages in the topic, or what :meth:`send` has returned for them.
+
+        Raises:
+            MessageNotFoundError: one was never scheduled, or was cancelled, or its time has come.
+            InvalidArgumentError: a message was not scheduled.
+        """
+        drive(self._where(transaction).execute(verbs.cancel_scheduled(self.name, sequence_numbers)))
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
         return self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=False)

@@ -187,6 +187,7 @@ def _of_setting(setting: Setting, function: str) -> dict[str, object]:
     merged = f"coalesce({given}, {name})"
     return {
         "or_default": f"coalesce({name}, {setting.default})" if setting.default else name,
+        "of_topics": name if setting.is_of_topics else "null",
         "or_removed": f"nullif({given}, {setting.none})" if setting.none else given,
         "altered": f"nullif({merged}, {setting.none})" if setting.none else merged,
         "was": f"quote_literal({name})" if setting.type == "text" else f"{name}::text",

@@ -38,10 +38,12 @@ from pgqueue.model.sweeping import SweepReport
 from pgqueue.model.topic import (
     CorrelationFilter,
     JsonPathFilter,
+    Published,
     RuleProperties,
     SqlFilter,
     SubscriptionProperties,
     TopicProperties,
+    TopicSettings,
 )
 from pgqueue.transports import deadline
 from pgqueue.worker import Handlers, Health, RetryPolicy, Tally
@@ -68,6 +70,7 @@ __all__ = [
     "PGQueueError",
     "PeekedMessage",
     "PendingSend",
+    "Published",
     "Queue",
     "QueueClient",
     "QueueProperties",
@@ -99,6 +102,7 @@ __all__ = [
     "Tasks",
     "Topic",
     "TopicProperties",
+    "TopicSettings",
     "Worker",
     "deadline",
     "errors",

@@ -29,7 +29,14 @@ from pgqueue.model.names import subscription_queue
 from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.model.settings import GroupLimits, QueueProperties, QueueRuntimeProperties, QueueSettings
 from pgqueue.model.sweeping import SweepReport
-from pgqueue.model.topic import Filter, JsonPathFilter, RuleProperties, SubscriptionProperties, TopicProperties
+from pgqueue.model.topic import (
+    Filter,
+    JsonPathFilter,
+    RuleProperties,
+    SubscriptionProperties,
+    TopicProperties,
+    TopicSettings,
+)
 from pgqueue.statements import access, queues, schedules, topics
 from pgqueue.transports import adrive
 
@@ -288,15 +295,32 @@ class QueueClient:
         """
         await adrive(self._source.execute(schedules.drop_schedule(name)))
 
-    async def create_topic(self, name: str, *, exist_ok: bool = False) -> None:
-        """Creates a topic. Messages sent to it are stored in each of its subscriptions whose filter matches.
+    async def create_topic(
+        self, name: str, *, exist_ok: bool = False, **settings: Unpack[TopicSettings]
+    ) -> TopicProperties:
+        """Creates a topic with the given :class:`~pgqueue.TopicSettings`; the other settings have their defaults.
+
+        Messages sent to it are stored in each of its subscriptions whose filter matches.
 
         Raises:
-            TopicAlreadyExistsError: a topic with this name exists; with ``exist_ok`` nothing is done instead.
+            TopicAlreadyExistsError: a topic with this name exists; with ``exist_ok`` it is returned unchanged instead.
             QueueAlreadyExistsError: a queue has this name.
-            InvalidArgumentError: the name is invalid.
+            InvalidArgumentError: the name or a setting is invalid.
         """
-        await adrive(publishing.create_topic(name, self._source, exist_ok=exist_ok))
+        return await adrive(publishing.create_topic(name, settings, self._source, exist_ok=exist_ok))
+
+    async def get_topic(self, name: str) -> TopicProperties:
+        """Returns a topic. Raises :class:`~pgqueue.errors.TopicNotFoundError`."""
+        return await adrive(self._source.execute(topics.get_topic(name)))
+
+    async def update_topic(self, name: str, **settings: Unpack[TopicSettings]) -> TopicProperties:
+        """Changes the given settings; None removes an optional setting. Messages that were sent keep their times.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            InvalidArgumentError: a setting has an invalid value.
+        """
+        return await adrive(publishing.alter_topic(name, settings, self._source))
 
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic and its subscriptions, with all their messages and dead letters.

@@ -191,13 +191,13 @@ def body_text(message: PeekedMessage) -> str:
     return f"{len(body)} bytes: {body[:32].hex(' ')}" if isinstance(body, bytes) else body
 
 
-def _json(holder: PeekedMessage | QueueProperties, field: str) -> dict[str, Any]:
+def _json(holder: PeekedMessage | QueueProperties | TopicProperties, field: str) -> dict[str, Any]:
     """A JSON field as a part of a document; as text, under another name, if Python cannot read or write it."""
     name = f"raw_{field}" if _is_unreadable(holder, field) else field
     return {name: getattr(holder, name)}
 
 
-def _is_unreadable(holder: PeekedMessage | QueueProperties, field: str) -> bool:
+def _is_unreadable(holder: PeekedMessage | QueueProperties | TopicProperties, field: str) -> bool:
     try:
         return is_nested_deeper(getattr(holder, field), DEEPEST)
     except MessageNotReadableError:
@@ -307,10 +307,32 @@ def counts_table(
     return _table(all_counts, columns, wide=("queue",), spare=spare)
 
 
+@plain.register
+def _(topic: TopicProperties) -> dict[str, Any]:
+    settings = {each.name: getattr(topic, each.name) for each in fields(topic) if each.name != "user_metadata"}
+    return {**settings, **_json(topic, "user_metadata")}
+
+
+def topic_record(topic: TopicProperties) -> Table:
+    """The settings under the names of the options that set them."""
+    named = [each for each in SETTINGS if each.is_of_topics and each.name not in ("status", "user_metadata")]
+    return output.record(
+        [
+            ("topic", topic.name),
+            ("subscriptions", topic.subscriptions),
+            ("status", str(topic.status)),
+            *((each.name.replace("_", " "), _setting(each, getattr(topic, each.name))) for each in named),
+            ("user metadata", topic.raw_user_metadata),
+            ("created", _to_seconds(topic.created_at)),
+        ]
+    )
+
+
 def topics_table(topics: Sequence[TopicProperties]) -> Table:
     columns: Columns = {
         "topic": "name",
         "subscriptions": "subscriptions",
+        "status": "status",
         "created": lambda topic: _to_seconds(topic.created_at),
     }
     return _table(topics, columns, wide=("topic",), spare=("created",))

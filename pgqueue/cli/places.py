@@ -23,7 +23,7 @@ PLACES = {
     "history": ("history", "Show what became of messages."),
     "dead-letters": ("dead_letters", "List, show, resubmit and purge dead letters."),
     "schedule": ("schedules", "Send messages again and again, by the clock."),
-    "topic": ("topics", "Create, list and delete topics."),
+    "topic": ("topics", "Create, list, change and delete topics."),
     "subscription": ("topics", "Create, list, change and delete subscriptions."),
     "rule": ("topics", "Create, list and delete rules of subscriptions."),
     "sweep": ("sweeping", "Tidy up all queues."),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pgqueue import QueueSettings, QueueStatus
+from pgqueue import QueueSettings, QueueStatus, TopicSettings
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.options import Given, Options
 from pgqueue.cli.quantities import NONE, parse_count, parse_duration, parse_rate, parse_size
@@ -69,4 +69,7 @@ def _option(setting: Setting) -> Any:
 
 OPTIONS: dict[str, Any] = {setting.name: _option(setting) for setting in SETTINGS}
 LockDuration = OPTIONS["lock_duration"]
+TopicOptions = Annotated[
+    TopicSettings, Options({each.name: OPTIONS[each.name] for each in SETTINGS if each.is_of_topics})
+]
 Settings = Annotated[QueueSettings, Options(OPTIONS, epilog=LONG_NAMES)]

@@ -16,14 +16,16 @@ from pgqueue.cli.options import Options, flag
 from pgqueue.cli.output import Result
 from pgqueue.cli.queues import Yes, ask
 from pgqueue.cli.sending import TEXT_OPTIONS, parse_properties
-from pgqueue.cli.settings import Settings
+from pgqueue.cli.settings import Settings, TopicOptions
 from pgqueue.model.columns import FILTERABLE
 from pgqueue.model.topic import Filter
 
-topic = Group(no_args_is_help=True, help="Create, list and delete topics: what is sent to one goes to many.")
+topic = Group(
+    no_args_is_help=True, help="Create, list, show, change and delete topics: what is sent to one goes to many."
+)
 subscription = Group(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
 rule = Group(no_args_is_help=True, help="Create, list and delete the rules of a subscription.")
-top.add_typer(topic, name="topic", short_help="Create, list and delete topics.")
+top.add_typer(topic, name="topic", short_help="Create, list, change and delete topics.")
 top.add_typer(subscription, name="subscription", short_help="Create, list, change and delete subscriptions.")
 top.add_typer(rule, name="rule", short_help="Create, list and delete rules of subscriptions.")
 
@@ -65,11 +67,29 @@ SetProperties = Annotated[
 def create_topic(
     database: Database,
     name: TopicName,
+    settings: TopicOptions,
     exist_ok: Annotated[bool, flag("exist-ok", "Do nothing if the topic exists.")] = False,
 ) -> Result:
     """Create a topic. `pgqueue subscription create` makes queues for what is sent to it."""
-    database.client.create_topic(name, exist_ok=exist_ok)
-    return Result({"topic": name, "created": True}, f"topic {name} created")
+    created = database.client.create_topic(name, exist_ok=exist_ok, **settings)
+    return Result(created, f"topic {name} created", documents.topic_record)
+
+
+@on_database(topic, "show")
+def show_topic(database: Database, name: TopicName) -> Result:
+    """Show one topic: its settings, and how many subscriptions it has."""
+    return Result(database.client.get_topic(name), picture=documents.topic_record)
+
+
+@on_database(topic, "update")
+def update_topic(database: Database, name: TopicName, settings: TopicOptions) -> Result:
+    """Change settings; options left out keep their value. Messages that were sent keep their times.
+
+    pgqueue topic update events --status SEND_DISABLED
+    """
+    if not settings:
+        raise WrongUse("name at least one setting; see `pgqueue topic update --help`")
+    return Result(database.client.update_topic(name, **settings), f"topic {name} changed", documents.topic_record)
 
 
 @on_database(topic, "list")

@@ -86,8 +86,9 @@ select pid, coalesce(nullif(application_name, ''), usename::text) as name, usena
  limit 500
 """
 TOPICS: Final = """
-select name, subscriptions, created_at
+select name, subscriptions, status, created_at
   from pgqueue.topics
+  join pgqueue.topic_settings() using (name)
  where name > %(after)s
  order by name
  limit %(page)s

@@ -13,12 +13,19 @@ from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import encode
 from pgqueue.model.message import Message
 from pgqueue.model.names import subscription_queue
-from pgqueue.model.topic import SubscriptionProperties
+from pgqueue.model.topic import Published, SubscriptionProperties, TopicProperties, TopicSettings
 from pgqueue.statements import Statement, topics
 
 
-def create_topic(name: str, source: Executor, *, exist_ok: bool) -> Flow[None]:
-    yield from flow.create(topics.create_topic(name), source, TopicAlreadyExistsError, exist_ok=exist_ok)
+def create_topic(name: str, settings: TopicSettings, source: Executor, *, exist_ok: bool) -> Flow[TopicProperties]:
+    statement = topics.create_topic(name, settings)
+    yield from flow.create(statement, source, TopicAlreadyExistsError, exist_ok=exist_ok)
+    return (yield from source.execute(topics.get_topic(name)))
+
+
+def alter_topic(name: str, settings: TopicSettings, source: Executor) -> Flow[TopicProperties]:
+    yield from source.execute(topics.alter_topic(name, settings))
+    return (yield from source.execute(topics.get_topic(name)))
 
 
 def drop_topic(name: str, source: Executor) -> Flow[None]:
@@ -67,7 +74,7 @@ def publish(
     interceptors: Interceptors | None = None,
     *,
     require_subscription: bool,
-) -> Flow[int]:
+) -> Flow[Published]:
     if interceptors is not None:
         store = partial(publish, topic, where=where, body_type=body_type, require_subscription=require_subscription)
         return (yield from around(interceptors, "send", message, store))
@@ -84,7 +91,7 @@ def publish_batch(
     interceptors: Interceptors | None = None,
     *,
     require_subscription: bool,
-) -> Flow[list[int]]:
+) -> Flow[list[Published]]:
     """Send messages in one statement, with one span."""
     given = list(messages)
     if not given:

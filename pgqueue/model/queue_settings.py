@@ -52,6 +52,8 @@ class Setting:
     """Whether the column has the value that is given."""
     is_alterable: bool = True
     """Whether it can be changed."""
+    is_of_topics: bool = False
+    """Whether a topic has it, too."""
 
     @property
     def identifier(self) -> str:
@@ -110,6 +112,7 @@ SETTINGS: Final = (
         kind="QueueStatus | str",
         must_be="ACTIVE, DISABLED, SEND_DISABLED or RECEIVE_DISABLED",
         holds="status in ('ACTIVE', 'DISABLED', 'SEND_DISABLED', 'RECEIVE_DISABLED')",
+        is_of_topics=True,
     ),
     Setting(
         "user_metadata",
@@ -118,6 +121,7 @@ SETTINGS: Final = (
         "Text that users of the queue have stored with it.",
         "Any JSON value to keep with the queue; null for none.",
         none="'null'",
+        is_of_topics=True,
     ),
     Setting(
         "default_message_time_to_live",
@@ -129,6 +133,7 @@ SETTINGS: Final = (
         must_be="positive and at most a hundred years",
         holds="default_message_time_to_live > interval '0' and default_message_time_to_live <= interval '100 years'",
         panel="Expiry and duplicates",
+        is_of_topics=True,
     ),
     Setting(
         "dead_lettering_on_message_expiration",
@@ -147,6 +152,7 @@ SETTINGS: Final = (
         "Whether a message whose id was sent before is discarded.",
         default="false",
         panel="Expiry and duplicates",
+        is_of_topics=True,
     ),
     Setting(
         "duplicate_detection_history_time_window",
@@ -158,6 +164,7 @@ SETTINGS: Final = (
         must_be="from 20 seconds to 7 days",
         holds="duplicate_detection_history_time_window between interval '20 seconds' and interval '7 days'",
         panel="Expiry and duplicates",
+        is_of_topics=True,
     ),
     Setting(
         "max_queue_length",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, TypeAlias
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias, TypedDict
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.settings import QueueProperties
+from pgqueue.model.json_text import JsonHolder, lazy_fields
+from pgqueue.model.message import SequenceNumber
+from pgqueue.model.settings import QueueProperties, QueueStatus
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,66 @@ READS_BODY = re.compile(r"\bbody\b|\.\s*\*|keyvalue|\\")
 Filter: TypeAlias = CorrelationFilter | JsonPathFilter | SqlFilter
 
 
-@dataclass(frozen=True)
-class TopicProperties:
-    """A topic, and how many subscriptions it has."""
+class TopicSettings(TypedDict, total=False):
+    """The settings to give a topic: omitted ones have their defaults, or stay as they are.
+
+    They apply to what is sent to the topic, before it is stored in subscriptions, which have settings of their own. In
+    a new topic None means the default; in an existing one it removes an optional setting.
+    """
+
+    # generated lines: {all settings if is_of_topics: $declared}
+    status: QueueStatus | str | None
+    """Whether the queue accepts sends and receives; by default ACTIVE."""
+    user_metadata: Any
+    """Any JSON value, for the application."""
+    default_message_time_to_live: timedelta | None
+    """How long until messages expire (``docs/expiry.md``)."""
+    requires_duplicate_detection: bool | None
+    """Whether a message id is stored only once (``docs/duplicates.md``); by default False."""
+    duplicate_detection_history_time_window: timedelta | None
+    """How long a message id is remembered, 20 s to 7 days; by default 10 minutes."""
+    # end
+
+
+@lazy_fields("user_metadata")
+@dataclass(frozen=True, repr=False)
+class TopicProperties(JsonHolder):
+    """A topic, how many subscriptions it has, and its settings.
+
+    With another ``status`` than ACTIVE nothing can be sent. A message expires after its own time to live, that of the
+    topic or that of the subscription, whichever is shortest. With ``requires_duplicate_detection`` a message whose id
+    was sent within ``duplicate_detection_history_time_window`` is stored in no subscription.
+    """
 
     name: str
     subscriptions: int
     created_at: datetime
+    # generated lines: {all settings if is_of_topics: $key: $kept}
+    status: QueueStatus
+    user_metadata: Any
+    default_message_time_to_live: timedelta | None
+    requires_duplicate_detection: bool
+    duplicate_detection_history_time_window: timedelta
+    # end
+
+    @property
+    def raw_user_metadata(self) -> str | None:
+        """The user metadata as the database holds it: JSON as text, or None."""
+        metadata: str | None = self._raw("user_metadata")
+        return metadata
+
+    def _title(self) -> str:
+        return f"topic {self.name}"
+
+
+class Published(int):
+    """To how many subscriptions of a topic a message was sent, an ``int``.
+
+    ``sequence_number`` is the number of a scheduled message in the topic, for ``Topic.cancel_scheduled``; None if the
+    message can be received now.
+    """
+
+    sequence_number: SequenceNumber | None = None
 
 
 @dataclass(frozen=True)

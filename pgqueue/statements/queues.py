@@ -19,6 +19,7 @@ from pgqueue.model.settings import (
     QueueSettings,
     QueueStatus,
 )
+from pgqueue.model.topic import TopicSettings
 from pgqueue.statements.statement import NO_LIMIT, Statement, call, columns_of, each, nothing, scalar
 
 T = TypeVar("T")
@@ -37,19 +38,19 @@ def create_queue(name: str, settings: QueueSettings) -> Statement[None]:
     return call("select pgqueue.create_queue(…)", nothing, new_settings(settings), queue=name)
 
 
-def new_settings(settings: QueueSettings) -> dict[str, Any]:
-    """The arguments of a verb that creates a queue."""
-    return {**_checked(settings), "user_metadata": _metadata(settings)}
+def new_settings(settings: QueueSettings | TopicSettings, owner: str = "queue") -> dict[str, Any]:
+    """The arguments of a verb that creates a queue, or a topic."""
+    return {**_checked(settings, owner), "user_metadata": _metadata(settings)}
 
 
 def alter_queue(name: str, settings: QueueSettings) -> Statement[None]:
     return call("select pgqueue.alter_queue(…)", nothing, altered_settings(settings), queue=name)
 
 
-def altered_settings(settings: QueueSettings) -> dict[str, Any]:
-    """The arguments of a verb that alters a queue."""
+def altered_settings(settings: QueueSettings | TopicSettings, owner: str = "queue") -> dict[str, Any]:
+    """The arguments of a verb that alters a queue, or a topic."""
     return {
-        **_checked({setting: _altered(setting, value) for setting, value in settings.items()}),
+        **_checked({setting: _altered(setting, value) for setting, value in settings.items()}, owner),
         "user_metadata": "null" if settings.get("user_metadata", ...) is None else _metadata(settings),
     }
 
@@ -133,16 +134,14 @@ def _altered(setting: str, value: Any) -> Any:
     return UNSET.get(setting) if value is None else value
 
 
-def _metadata(settings: QueueSettings) -> str | None:
+def _metadata(settings: QueueSettings | TopicSettings) -> str | None:
     user_metadata = settings.get("user_metadata")
     return None if user_metadata is None else to_json("user_metadata", user_metadata, InvalidArgumentError)
 
 
-def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(settings: Mapping[str, Any], owner: str) -> dict[str, Any]:
     """The settings by name, each checked for its type; None for those not given. The metadata may be anything."""
-    if unknown := settings.keys() - QueueSettings.__annotations__.keys():
-        raise TypeError(f"no setting of a queue is called {', '.join(sorted(unknown))}")
-    return {
-        setting.name: check_of(setting.name, setting.type)(setting.name, settings.get(setting.name))
-        for setting in TABLE
-    }
+    known = {each.name: each for each in TABLE if owner == "queue" or each.is_of_topics}
+    if unknown := settings.keys() - known.keys():
+        raise TypeError(f"no setting of a {owner} is called {', '.join(sorted(unknown))}")
+    return {name: check_of(name, each.type)(name, settings.get(name)) for name, each in known.items()}

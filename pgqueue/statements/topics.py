@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, QueueNotFoundError, TopicNotFoundError
 from pgqueue.model.arguments import name_of, text
 from pgqueue.model.encoding import EncodedMessage, to_json
-from pgqueue.model.json_text import decode_jsonb
+from pgqueue.model.json_text import decode_jsonb, undecoded
+from pgqueue.model.message import SequenceNumber
 from pgqueue.model.properties import as_json, decode_properties, from_json
 from pgqueue.model.row import Row
-from pgqueue.model.settings import QueueSettings
+from pgqueue.model.settings import QueueSettings, QueueStatus
 from pgqueue.model.topic import (
     CorrelationFilter,
     Filter,
     JsonPathFilter,
+    Published,
     RuleProperties,
     SqlFilter,
     SubscriptionProperties,
     TopicProperties,
+    TopicSettings,
 )
 from pgqueue.statements import queues, sending
 from pgqueue.statements.statement import NO_LIMIT, Statement, call, column, columns_of, each, nothing, scalar
+
+T = TypeVar("T")
 
 #: Passed instead of a filter or properties: the subscription keeps what it has. (None removes it.)
 UNCHANGED: Any = object()
@@ -58,8 +63,24 @@ select rule.name, rule.correlation_filter, rule.json_path_filter, rule.sql_filte
  order by rule.name"""
 
 
-def create_topic(name: str) -> Statement[None]:
-    return call("select pgqueue.create_topic(…)", nothing, topic=name)
+TOPICS: Final = f"select {columns_of(TopicProperties)} from pgqueue.topics join pgqueue.topic_settings() using (name)"
+
+
+def create_topic(name: str, settings: TopicSettings) -> Statement[None]:
+    return call("select pgqueue.create_topic(…)", nothing, queues.new_settings(settings, "topic"), topic=name)
+
+
+def alter_topic(name: str, settings: TopicSettings) -> Statement[None]:
+    return call("select pgqueue.alter_topic(…)", nothing, queues.altered_settings(settings, "topic"), topic=name)
+
+
+def get_topic(name: str) -> Statement[TopicProperties]:
+    def read(rows: Sequence[Row]) -> TopicProperties:
+        if not rows:
+            raise _unknown(name)
+        return _topic(*rows[0])
+
+    return Statement(f"{TOPICS} where name = %(topic)s::text", {"topic": name_of("topic", name)}, read)
 
 
 def drop_topic(name: str) -> Statement[None]:
@@ -67,8 +88,16 @@ def drop_topic(name: str) -> Statement[None]:
 
 
 def list_topics() -> Statement[list[TopicProperties]]:
-    sql = f"select {columns_of(TopicProperties)} from pgqueue.topics order by name"
-    return Statement(sql, {}, each(TopicProperties))
+    return Statement(f"{TOPICS} order by name", {}, each(_topic))
+
+
+def _topic(*row: Any) -> TopicProperties:
+    values = dict(zip(columns_of(TopicProperties).split(", "), row, strict=True))
+    return undecoded(TopicProperties(**{**values, "status": QueueStatus(values["status"])}), "user_metadata")
+
+
+def _unknown(topic: str) -> TopicNotFoundError:
+    return TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
 
 
 def create_subscription(
@@ -106,7 +135,7 @@ def list_subscriptions(topic: str, subscription: str | None = None) -> Statement
 
     def read(rows: Sequence[Row]) -> list[SubscriptionProperties]:
         if not rows:
-            raise TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
+            raise _unknown(topic)
         return [_read(row) for row in rows if row[2] is not None]
 
     wanted = None if subscription is None else name_of("subscription", subscription)
@@ -136,10 +165,12 @@ def list_rules(topic: str, subscription: str) -> Statement[list[RuleProperties]]
     return Statement(RULES, given, read)
 
 
-def publish(topic: str, message: EncodedMessage, *, require_subscription: bool) -> Statement[int]:
+def publish(topic: str, message: EncodedMessage, *, require_subscription: bool) -> Statement[Published]:
+    if message.scheduled_enqueue_time is not None:
+        return _send(topic, [message], require_subscription, lambda rows: _published(rows)[0])
     return call(
         "select pgqueue.publish_to_topic(…)",
-        scalar,
+        lambda rows: Published(scalar(rows)),
         message._asdict(),
         topic=topic,
         require_subscription=require_subscription,
@@ -148,14 +179,49 @@ def publish(topic: str, message: EncodedMessage, *, require_subscription: bool) 
 
 def publish_batch(
     topic: str, messages: Sequence[EncodedMessage], *, require_subscription: bool
-) -> Statement[list[int]]:
+) -> Statement[list[Published]]:
+    if any(message.scheduled_enqueue_time is not None for message in messages):
+        return _send(topic, messages, require_subscription, _published)
     return call(
         f"select pgqueue.publish_batch_to_topic(…, {sending.GIVEN_ARRAYS})",
-        column,
+        each(Published),
         sending.columns(messages),
         topic=topic,
         require_subscription=require_subscription,
     )
+
+
+def _send(
+    topic: str, messages: Sequence[EncodedMessage], require_subscription: bool, read: Callable[[Sequence[Row]], T]
+) -> Statement[T]:
+    """Send messages some of which are scheduled: these get numbers in the topic."""
+    return call(
+        f"select copies, sequence_number from pgqueue.send_to_topic(…, {sending.GIVEN_ARRAYS})",
+        read,
+        sending.columns(messages),
+        topic=topic,
+        require_subscription=require_subscription,
+    )
+
+
+def _published(rows: Sequence[Row]) -> list[Published]:
+    sent = []
+    for copies, number in rows:
+        published = Published(copies)
+        if number is not None:
+            published.sequence_number = SequenceNumber(number)
+        sent.append(published)
+    return sent
+
+
+def cancel_scheduled(topic: str, sequence_numbers: Sequence[int]) -> Statement[None]:
+    """Cancel messages by their numbers in the topic, or by what sending them has returned."""
+    numbers = [each.sequence_number if isinstance(each, Published) else each for each in sequence_numbers]
+    if None in numbers:
+        raise InvalidArgumentError(
+            "the message was not scheduled: only one with a scheduled_enqueue_time can be cancelled"
+        )
+    return call("select pgqueue.cancel_scheduled(…)", nothing, queue=topic, sequence_numbers=numbers)
 
 
 def _properties(set_properties: Mapping[str, Any] | None) -> str | None:

@@ -1,11 +1,12 @@
 -- Stores messages in the subscriptions of a topic that have a matching rule: at once in those that take any message, in the others as
 -- pgqueue.send does. The first statement sees one state of subscriptions and queues, and decides.
--- Returns  how many subscriptions get each message, in the order given.
+-- Returns  how many subscriptions get each message, in the order given, and the number in the topic of each that is scheduled, or of
+--          the message that has its id already, if the topic detects duplicates.
 -- Raises   PQ040 unknown topic, PQ042 no subscription, and what pgqueue.send_batch raises.
 create or replace function pgqueue._publish_to_topic(
     topic                   text,
     -- generated rows: {body to scheduled_enqueue_time: $arrays | $type[]}, require_subscription | boolean,
-    --     {from session_id: $arrays | $type[]}
+    --     {from session_id: $arrays | $type[]},
     bodies                  jsonb[],
     binary_bodies           bytea[],
     message_ids             text[],
@@ -23,10 +24,11 @@ create or replace function pgqueue._publish_to_topic(
     tos                     text[],
     partition_keys          text[],
     unique_keys             text[],
-    unique_scopes           text[]
+    unique_scopes           text[],
     -- end
+    out counts              integer[],
+    out numbers             bigint[]
 )
-returns integer[]
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -47,13 +49,16 @@ declare
         cardinality(tos), cardinality(partition_keys), cardinality(unique_keys), cardinality(unique_scopes)
         -- end
     );
-    counts   integer[];
+    drawn    bigint[];                                 -- a number in the topic for each message, if any is needed
+    known_as bigint[];                                 -- for each message its number, or that of the earlier one with its id
+    remember pgqueue.queue;                            -- what the topic remembers ids with, as a queue does
     awaited  integer[];
     others   pgqueue.queue[];
     target   pgqueue.queue;                            -- one of the others
     places   bigint[];                                 -- of messages for the others; the arrays are parallel
     queues   integer[];
     altered  jsonb[];
+    copies   bigint[];                                 -- the numbers in one of the others
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     select * into known from pgqueue.topic where name = _publish_to_topic.topic;
@@ -63,6 +68,11 @@ begin
     if not pgqueue._may_send(known.senders) then
         perform pgqueue._refuse_access('SEND', topic, 'topic');
     end if;
+    if known.status <> 'ACTIVE' then
+        perform pgqueue._refuse(
+            'PQ004', format('topic %I has the status %s', known.name, known.status),
+            'Set its status to ACTIVE with pgqueue.alter_topic.');
+    end if;
     perform pgqueue._check_batch(
         -- generated: null, size, {all: $given}
         null, size, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
@@ -70,6 +80,14 @@ begin
         reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes
         -- end
     );
+    if known.requires_duplicate_detection and message_ids is not null or array_remove(scheduled_enqueue_times, null) <> '{}' then
+        drawn := array(select nextval('pgqueue.sequence_number') from generate_series(1, size));
+        if known.requires_duplicate_detection then
+            remember.id := -known.id;                  -- so that no queue has it
+            remember.duplicate_detection_history_time_window := known.duplicate_detection_history_time_window;
+            known_as := pgqueue._record_message_ids(remember, message_ids, drawn);
+        end if;
+    end if;
     bodies := coalesce(bodies, array_fill(null::jsonb, array[size]));     -- messages of bytes alone are matched, too
     with message as materialized (
         select *
@@ -86,8 +104,10 @@ begin
                       reply_to_session_id, "to", partition_key, unique_key, unique_scope, nth
                       -- end
                )
+         where known_as is null or known_as[nth] = drawn[nth]
     ), matched as materialized (
-        select nth, queue_id, properties, default_message_time_to_live, awaited_until > moment as is_awaited,
+        select nth, queue_id, properties,
+               least(target.default_message_time_to_live, known.default_message_time_to_live) as default_message_time_to_live, awaited_until > moment as is_awaited,
                bool_and(                             -- all messages of a queue in one way, which keeps their order
                    pgqueue._takes_plain_messages(target) and coalesce(priority, 0) = 0
                    and num_nonnulls(time_to_live, scheduled_enqueue_time, unique_key) = 0
@@ -133,17 +153,24 @@ begin
       into counts, awaited, others, places, queues, altered;
     if require_subscription and 0 = any (counts) then
         perform pgqueue._refuse(
-            'PQ042', format('no subscription of topic %I matches %s', known.name,
-                            case when size = 1 then 'the message' else format('message %s', array_position(counts, 0)) end),
-            'Nothing was stored. Look at the filters in pgqueue.subscriptions.');
+                    'PQ042', format('no subscription of topic %I matches %s', known.name,
+                                    case when size = 1 then 'the message' else format('message %s', nth) end),
+                    'Nothing was stored. Look at the filters in pgqueue.subscriptions.')
+           from unnest(counts) with ordinality as sent (count, nth)
+          where count = 0 and (known_as is null or known_as[nth] = drawn[nth])
+          order by nth
+          limit 1;
     end if;
     perform pgqueue._notify(target) from pgqueue.queue as target where id = any (awaited);
+    if known.default_message_time_to_live is not null then
+        times_to_live := array(select least(times_to_live[nth], known.default_message_time_to_live) from generate_series(1, size) as nth);
+    end if;
     foreach target in array others loop
         if target.auto_delete_on_idle is not null then       -- deleted meanwhile, like any other that is being dropped
             perform from pgqueue.queue_use where queue_id = target.id for key share;
             continue when not found;
         end if;
-        perform pgqueue._send_any(
+        copies := pgqueue._send_any(
             target,
             -- generated: {body to reply_to: array_agg($arrays[place])}, array_agg(properties),
             --     array_agg(coalesce(priorities[place], 0)),
@@ -163,7 +190,21 @@ begin
                    from unnest(places, queues, altered) as routed (place, queue_id, properties)
                   where queue_id = target.id
                   order by place) as routed;
+        insert into pgqueue.scheduled_on_topic (topic_id, sequence_number, queue_id, copy, scheduled_enqueue_time)
+        select known.id, drawn[place], target.id, copy, scheduled_enqueue_times[place]
+          from unnest(array(select place from unnest(places, queues) as routed (place, queue_id) where queue_id = target.id order by place),
+                      copies) as sent (place, copy)
+         where copy > 0 and scheduled_enqueue_times[place] > moment;
     end loop;
-    return counts;
+    if drawn is not null then
+        insert into pgqueue.scheduled_on_topic (topic_id, sequence_number, queue_id, scheduled_enqueue_time)
+        select known.id, drawn[nth], 0, scheduled_enqueue_times[nth]
+          from generate_series(1, size) as nth
+         where scheduled_enqueue_times[nth] > moment and (known_as is null or known_as[nth] = drawn[nth]);
+        numbers := array(
+            select case when scheduled_enqueue_times[nth] > moment then coalesce(known_as[nth], drawn[nth]) end
+              from generate_series(1, size) as nth
+             order by nth);
+    end if;
 end
 $$;

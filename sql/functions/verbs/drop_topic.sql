@@ -22,6 +22,7 @@ begin
       order by queue_id;
     begin
         delete from pgqueue.topic where id = dropped;
+        delete from pgqueue.sent_message_id where queue_id = -dropped;
     exception when foreign_key_violation then
         perform pgqueue._refuse(
             '40001', format('topic %I has got a subscription that this transaction does not see', topic),

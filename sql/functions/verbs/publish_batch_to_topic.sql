@@ -33,13 +33,13 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     return query
-        select unnest(pgqueue._publish_to_topic(
+        select unnest((pgqueue._publish_to_topic(
             -- generated: topic, {body to scheduled_enqueue_time: $arrays}, require_subscription,
             --     {from session_id: $arrays}
             topic, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
             application_properties, priorities, times_to_live, scheduled_enqueue_times, require_subscription,
             session_ids, reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes
             -- end
-        ));
+        )).counts);
 end
 $$;

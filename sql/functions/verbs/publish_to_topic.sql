@@ -43,6 +43,6 @@ begin
         array[scheduled_enqueue_time], require_subscription, array[session_id], array[reply_to_session_id], array["to"],
         array[partition_key], array[unique_key], array[unique_scope]
         -- end
-    ))[1];
+    )).counts[1];
 end
 $$;
