@@ -99,6 +99,20 @@ def list_topics(database: Database) -> Result:
     return Result(database.client.list_topics(), picture=documents.topics_table, hint=nothing)
 
 
+@on_database(topic, "cancel")
+def cancel(
+    database: Database,
+    name: TopicName,
+    numbers: Annotated[list[int], typer.Argument(metavar="NUMBER...", help="The numbers that `send --topic` printed.")],
+) -> Result:
+    """Cancel scheduled messages of a topic, in all its subscriptions: all or none.
+
+    pgqueue topic cancel events 4711
+    """
+    database.client.topic(name).cancel_scheduled(numbers)
+    return Result({"topic": name, "cancelled": numbers}, f"{output.counted(len(numbers), 'message')} of {name} cancelled")
+
+
 @on_database(topic, "delete")
 def delete_topic(database: Database, name: TopicName, yes: Yes = False) -> Result:
     """Delete a topic and its subscriptions with all their messages and dead letters. There is no way back."""
