@@ -21,7 +21,7 @@ from pgqueue.cli import output
 from pgqueue.cli.choice import PANEL, Choice
 from pgqueue.cli.connection import check_reachable
 from pgqueue.cli.exit_codes import FAILED
-from pgqueue.cli.failures import Failed
+from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.group import top
 from pgqueue.cli.output import AsJson
 from pgqueue.demo import DemoError
@@ -29,6 +29,7 @@ from pgqueue.demo.flights import Source
 from pgqueue.demo.plan import QUEUE, SCHEMA, Plan
 from pgqueue.demo.running import run
 from pgqueue.demo.verdict import Check
+from pgqueue.model.schemas import DEFAULT
 
 Flights = Annotated[int | None, typer.Option(min=1, help="The number of flights; by default all of the source.")]
 OtherDsn = Annotated[
@@ -69,11 +70,12 @@ def demo(
     replaces them.
     """
     exit_at_sigterm()
-    said = Choice.of(context, dsn).dsn
+    choice = Choice.of(context, dsn)
+    said = choice.dsn
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
-    plan = Plan(database(said), source=source, flights=flights, workers=consumers, kills=kills, seed=seed)
+    plan = Plan(database(choice), source=source, flights=flights, workers=consumers, kills=kills, seed=seed)
     with explained():
         verdict = run(plan, output.console(stderr=as_json))
     speed = verdict.messages_per_second
@@ -86,13 +88,15 @@ def demo(
     )
 
 
-def database(dsn: str | None) -> str:
+def database(choice: Choice) -> str:
     """The database of a demo: never the one in the environment, which may be in use."""
-    if dsn is None:
+    if choice.named_schema not in (None, DEFAULT):
+        raise WrongUse(f"the demo works in the schema {DEFAULT}: leave out --schema")
+    if choice.dsn is None:
         with sigterm_held_back():
             return embedded_server.start()
-    check_reachable(dsn)
-    return dsn
+    check_reachable(choice.dsn)
+    return choice.dsn
 
 
 def exit_at_sigterm() -> None:

