@@ -55,7 +55,7 @@ LOOKS: dict[str, Callable[[dict[str, str]], object]] = {
             "the dsn cannot be read: write postgresql://user:password@host:5432/name",
         ),
         ({"queue": "nowhere"}, ".*queue '?nowhere'?.*"),
-        ({"colour": "red"}, "there is no option 'colour' here; there are dsn, queue, .*"),
+        ({"colour": "red"}, "there is no option 'colour' here; there are dsn, schema, queue, .*"),
     ],
 )
 def test_an_error_is_one_line_before_a_task_starts(
