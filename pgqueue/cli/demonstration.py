@@ -70,12 +70,11 @@ def demo(
     replaces them.
     """
     exit_at_sigterm()
-    choice = Choice.of(context, dsn)
-    said = choice.dsn
+    said = named_dsn(context, dsn)
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
-    plan = Plan(database(choice), source=source, flights=flights, workers=consumers, kills=kills, seed=seed)
+    plan = Plan(database(said), source=source, flights=flights, workers=consumers, kills=kills, seed=seed)
     with explained():
         verdict = run(plan, output.console(stderr=as_json))
     speed = verdict.messages_per_second
@@ -88,15 +87,21 @@ def demo(
     )
 
 
-def database(choice: Choice) -> str:
-    """The database of a demo: never the one in the environment, which may be in use."""
+def named_dsn(context: typer.Context, dsn: str | None) -> str | None:
+    """The DSN that was given to a demo, before the command or after it. A demo takes no schema."""
+    choice = Choice.of(context, dsn)
     if choice.named_schema not in (None, DEFAULT):
         raise WrongUse(f"the demo works in the schema {DEFAULT}: leave out --schema")
-    if choice.dsn is None:
+    return choice.dsn
+
+
+def database(dsn: str | None) -> str:
+    """The database of a demo: never the one in the environment, which may be in use."""
+    if dsn is None:
         with sigterm_held_back():
             return embedded_server.start()
-    check_reachable(choice.dsn)
-    return choice.dsn
+    check_reachable(dsn)
+    return dsn
 
 
 def exit_at_sigterm() -> None:

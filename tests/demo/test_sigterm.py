@@ -18,12 +18,11 @@ DEMO = """
 import signal, sys
 from pathlib import Path
 from pgqueue import embedded
-from pgqueue.cli.choice import Choice
 from pgqueue.cli import demonstration
 
 demonstration.exit_at_sigterm()
 embedded.default_directory = lambda: Path(sys.argv[1])
-demonstration.database(Choice())
+demonstration.database(None)
 (Path(sys.argv[1]) / "is used").touch()
 signal.pause()
 """

@@ -113,7 +113,9 @@ def test_parts_are_read_in_one_snapshot(
 ) -> None:
     names = [str(number) for number in range(2000)]
     orders.send_batch([Message("x" * 100, message_id=name) for name in names])
-    assert ids(read(spark, database, numPartitions=2)) == sorted(names)
+    frame = read(spark, database, numPartitions=2)
+    assert frame.rdd.getNumPartitions() == 2
+    assert ids(frame) == sorted(names)
     monkeypatch.setenv("PGQUEUE_SCHEMA", SCHEMA)
     with pgqueue.spark.snapshot(database.dsn) as held:
         while orders.receive_and_delete(max_messages=1000):

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 
 import pgqueue.spark
-from pgqueue.model.schemas import DEFAULT
 from pgqueue.spark.claims import COMPLETE_CLAIM, RELEASE_CLAIM, Held, held_for
 from pgqueue.spark.connections import Instance, retried_until_known
 from pgqueue.spark.consuming import BEGIN_CLAIM, ConsumerSession
@@ -68,7 +67,7 @@ def drain(
     output: str | Path,
     *,
     dsn: str,
-    schema: str = DEFAULT,
+    schema: str = "pgqueue",
     consumer: str | None = None,
     max_messages: int = 50_000,
     lock_duration: float = 300,

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pgqueue.spark
-from pgqueue.model.schemas import DEFAULT
 from pgqueue.spark.connections import Instance, first_row
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import (
@@ -56,7 +55,7 @@ def export(
     output: str | Path,
     *,
     dsn: str,
-    schema: str = DEFAULT,
+    schema: str = "pgqueue",
     queue: str | None = None,
     dry_run: bool = False,
     progress: Tell | None = None,

@@ -14,7 +14,6 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 import pgqueue.spark
 from pgqueue.model.columns import STAGED
-from pgqueue.model.schemas import DEFAULT
 from pgqueue.spark import staging
 from pgqueue.spark.connections import Instance
 from pgqueue.spark.errors import OptionError, PipelineError
@@ -63,7 +62,7 @@ def ingest(
     queue: str,
     *,
     dsn: str,
-    schema: str = DEFAULT,
+    schema: str = "pgqueue",
     format: str | None = None,  # noqa: A002 - what Spark calls it
     body: str | None = None,
     # generated lines: {from message_id if is_staged: $key: str | None = None,}

@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pgqueue.spark
 from pgqueue.model.columns import STAGED
-from pgqueue.model.schemas import DEFAULT
 from pgqueue.spark import staging
 from pgqueue.spark.connections import Instance
 from pgqueue.spark.pipelines import files
@@ -52,7 +51,7 @@ def replay(
     queue: str,
     *,
     dsn: str,
-    schema: str = DEFAULT,
+    schema: str = "pgqueue",
     source: str | None = None,
     where: str | None = None,
     limit: int | None = None,

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pgqueue.spark
-from pgqueue.model.schemas import DEFAULT
 from pgqueue.spark import report as reports
 from pgqueue.spark.connections import Instance
 from pgqueue.spark.pipelines.ingesting import check_queue
@@ -41,7 +40,7 @@ def report(
     output: str | Path,
     *,
     dsn: str,
-    schema: str = DEFAULT,
+    schema: str = "pgqueue",
     queue: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
