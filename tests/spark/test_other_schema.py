@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pgqueue.spark
 from pgqueue import Message, Queue, QueueClient
 from pgqueue.cli import running
 from pgqueue.spark.connections import Instance
+from pgqueue.spark.consuming import ConsumerSession
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.pipelines import Progress, drain, export, ingest, replay, report
 from pgqueue.spark.pipelines.progress import staging_watched
@@ -121,6 +123,7 @@ def test_parts_are_read_in_one_snapshot(
         while orders.receive_and_delete(max_messages=1000):
             continue
         assert ids(read(spark, database, snapshot=held, numPartitions=2)) == sorted(names)
+    monkeypatch.delenv("PGQUEUE_SCHEMA")
     with pgqueue.spark.snapshot(database.dsn, schema=SCHEMA) as held:
         assert ids(read(spark, database, snapshot=held)) == []
 
@@ -147,6 +150,19 @@ def test_a_stream_consumes_and_its_work_is_in_the_transaction(
         assert orders.peek() == []
     with psycopg.connect(database.dsn) as connection:
         assert connection.execute("select body from pgqueue.effects order by body").fetchall() == [("1",), ("2",)]
+
+
+def test_the_locks_of_a_stream_are_renewed(database: Database, orders: Queue) -> None:
+    orders.send(Message(1))
+    place = Instance(database.dsn, SCHEMA)
+    with closing(ConsumerSession(place, CONSUMER, "orders", timedelta(minutes=5))) as session:
+        session.claim_batch(0, 10, None)
+        (before,) = orders.peek()
+        session._renew(session.held)
+        (after,) = orders.peek()
+    assert before.locked_until is not None
+    assert after.locked_until is not None
+    assert before.locked_until < after.locked_until
 
 
 def test_a_stream_of_the_history_is_written_to_a_queue(
