@@ -21,7 +21,7 @@ from pgqueue.cli import output
 from pgqueue.cli.choice import PANEL, Choice
 from pgqueue.cli.connection import check_reachable
 from pgqueue.cli.exit_codes import FAILED
-from pgqueue.cli.failures import Failed
+from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.group import top
 from pgqueue.cli.output import AsJson
 from pgqueue.demo import DemoError
@@ -29,6 +29,7 @@ from pgqueue.demo.flights import Source
 from pgqueue.demo.plan import QUEUE, SCHEMA, Plan
 from pgqueue.demo.running import run
 from pgqueue.demo.verdict import Check
+from pgqueue.model.schemas import DEFAULT
 
 Flights = Annotated[int | None, typer.Option(min=1, help="The number of flights; by default all of the source.")]
 OtherDsn = Annotated[
@@ -69,7 +70,7 @@ def demo(
     replaces them.
     """
     exit_at_sigterm()
-    said = Choice.of(context, dsn).dsn
+    said = named_dsn(context, dsn)
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
@@ -84,6 +85,14 @@ def demo(
         f"To look around: `{_program()} dead-letters list {QUEUE} {options}`. The schema {SCHEMA} has the tables.",
         as_json=as_json,
     )
+
+
+def named_dsn(context: typer.Context, dsn: str | None) -> str | None:
+    """The DSN that was given to a demo, before the command or after it. A demo takes no schema."""
+    choice = Choice.of(context, dsn)
+    if choice.named_schema not in (None, DEFAULT):
+        raise WrongUse(f"the demo works in the schema {DEFAULT}: leave out --schema")
+    return choice.dsn
 
 
 def database(dsn: str | None) -> str:

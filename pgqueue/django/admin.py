@@ -24,6 +24,7 @@ from pgqueue.dashboard import queries
 from pgqueue.dashboard.database import Rows
 from pgqueue.django import driver_connection
 from pgqueue.django.models import DeadLetter, Queue, QueuedMessage
+from pgqueue.django.placing import in_schema
 from pgqueue.errors import MessageNotFoundError, PGQueueError
 from pgqueue.transports.translation import translate
 
@@ -50,7 +51,7 @@ class DjangoRows(Rows):
         connection = driver_connection(self._using)
         try:
             with atomic(using=self._using), connection.cursor(row_factory=dict_row) as cursor:
-                return cursor.execute(query, parameters).fetchall()
+                return cursor.execute(in_schema(query), parameters).fetchall()
         except Error as error:
             raise translate(error) from error
 

@@ -9,16 +9,23 @@ from django.db import connections
 from django.db.transaction import atomic
 
 from pgqueue.django import driver_connection, dsn
+from pgqueue.django.placing import schema
 from pgqueue.errors import InvalidStateError
-from pgqueue.flows import Begun, Flow, Interceptors, Line
-from pgqueue.model import schemas
+from pgqueue.flows import Begun, Flow, Interceptors, Line, Source
 from pgqueue.statements import Statement
 from pgqueue.transports.connections import BegunConnection
 from pgqueue.transports.cursors import execute
 from pgqueue.transports.deadlines import DEFAULT, Deadlines
+from pgqueue.transports.in_schema import source_in
 from pgqueue.transports.waiters import Waiters
 
 T = TypeVar("T")
+
+
+def connection_source(using: str) -> Source:
+    """Django's connection, for the instance in the schema of the project."""
+    source = ConnectionSource(using)
+    return source_in(source, source.schema)
 
 
 class ConnectionSource:
@@ -26,11 +33,11 @@ class ConnectionSource:
 
     timeout = DEFAULT
     is_one_connection = True
-    schema = schemas.DEFAULT
     interceptors: Interceptors | None = None
 
     def __init__(self, using: str) -> None:
         self.using = using
+        self.schema = schema()
 
     @property
     def conninfo(self) -> str:

@@ -8,6 +8,7 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.transaction import atomic
 
 from pgqueue.django import driver_connection
+from pgqueue.django.placing import in_schema
 
 #: Tables of messages and of records about them; queues, topics, schedules and settings are kept.
 EMPTIED: Final[tuple[LiteralString, ...]] = (
@@ -56,4 +57,4 @@ def empty_queues(using: str = DEFAULT_DB_ALIAS) -> None:
     ``serialized_rollback``. The role must be a member of ``pgqueue_owner``, as the one that migrates is.
     """
     with atomic(using=using):
-        driver_connection(using).execute(f"{DELETE}; {RESET}")
+        driver_connection(using).execute(in_schema(f"{DELETE}; {RESET}"))

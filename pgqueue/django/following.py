@@ -11,8 +11,8 @@ from django.db import connections
 from django.db.backends.base.base import NO_DB_ALIAS
 
 from pgqueue import QueueClient, transports
+from pgqueue.django.placing import schema
 from pgqueue.flows import Begun, Flow, Interceptors, Line, LossSignal, Source, Waiters, WakeSignal
-from pgqueue.model import schemas
 from pgqueue.statements import Statement
 from pgqueue.transports import drive, forking
 
@@ -36,11 +36,11 @@ class FollowingSource:
 
     timeout = transports.DEFAULT
     is_one_connection = False
-    schema = schemas.DEFAULT
     interceptors: Interceptors | None = None
 
     def __init__(self, using: str, dsn: Callable[[str], str]) -> None:
         self.using = using
+        self.schema = schema()
         self._dsn = dsn
         self._named: dict[str, Any] = {}
         self._open: Source | None = None
@@ -96,7 +96,7 @@ class FollowingSource:
             if former is not None and self._named == named:
                 return former
             self._named = named | {"OPTIONS": dict(named["OPTIONS"])}
-            pool = self._open = transports.source_of(self._dsn(self.using), asynchronous=False)
+            pool = self._open = transports.source_of(self._dsn(self.using), asynchronous=False, schema=self.schema)
         if former is not None:
             drive(former.close())
         return pool

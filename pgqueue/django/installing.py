@@ -13,10 +13,11 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from sqlalchemy.pool import StaticPool
 
-from pgqueue import schema
 from pgqueue.django import driver_connection, dsn
 from pgqueue.django.emptying import empty_queues
+from pgqueue.django.placing import in_schema, schema
 from pgqueue.errors import InvalidStateError
+from pgqueue.schema import migrate, migrate_within
 
 FIRST = ("pgqueue", "0001_initial")
 
@@ -24,7 +25,7 @@ FIRST = ("pgqueue", "0001_initial")
 def install(_apps: Any, schema_editor: Any) -> None:
     """Install the schema in the transaction of the migration."""
     with _by_sqlalchemy(driver_connection(schema_editor.connection.alias)) as connection:
-        schema.migrate_within(connection)
+        migrate_within(connection, schema=schema())
 
 
 def refuse_to_uninstall(*_: Any) -> None:
@@ -34,8 +35,9 @@ def refuse_to_uninstall(*_: Any) -> None:
         InvalidStateError: always; the text explains how to uninstall.
     """
     raise InvalidStateError(
-        "migrating back would delete all queues with their messages. If that is meant, run `drop schema pgqueue,"
-        " pgqueue_history cascade` in psql, then `manage.py migrate --fake pgqueue zero`"
+        "migrating back would delete all queues with their messages. If that is meant, run"
+        f" `{in_schema('drop schema pgqueue, pgqueue_history cascade')}` in psql, then"
+        " `manage.py migrate --fake pgqueue zero`"
     )
 
 
@@ -48,14 +50,14 @@ def migrate_or_empty(using: str, plan: Any = None, **_: Any) -> None:
         if _has_schema(using):
             empty_queues(using)
     elif _is_to_have_schema(using):
-        schema.migrate(dsn(using))
+        migrate(dsn(using), schema=schema())
 
 
 def _has_schema(using: str) -> bool:
     if connections[using].vendor != "postgresql":
         return False
     with connections[using].cursor() as cursor:
-        cursor.execute("select to_regclass('pgqueue.message') is not null")
+        cursor.execute(in_schema("select to_regclass('pgqueue.message') is not null"))
         return bool(cursor.fetchone()[0])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from pgqueue.django.placing import view
+
 
 class Queue(models.Model):
     """A queue, and how many messages it holds; the numbers of a large database are estimates."""
@@ -22,7 +24,7 @@ class Queue(models.Model):
         """A view."""
 
         managed = False
-        db_table = '"pgqueue"."queues"'
+        db_table = view("queues")
 
     def __str__(self) -> str:
         return str(self.name)
@@ -46,7 +48,7 @@ class DeadLetter(models.Model):
         """A view."""
 
         managed = False
-        db_table = '"pgqueue"."dead_letters"'
+        db_table = view("dead_letters")
         permissions = (("resubmit_deadletter", "Can resubmit dead letter"),)
 
     def __str__(self) -> str:
@@ -63,7 +65,7 @@ class QueuedMessage(models.Model):
         """A view; the pages call ``find_messages`` and ``peek``, which find messages by their numbers."""
 
         managed = False
-        db_table = '"pgqueue"."messages"'
+        db_table = view("messages")
         verbose_name = "message"
         default_permissions = ("view",)
 

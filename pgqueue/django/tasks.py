@@ -23,7 +23,7 @@ from django.utils.module_loading import import_string
 
 from pgqueue import DeliveryError, Message, Outcome, PeekedMessage, QueueClient, ReceivedMessage, ReceiveState
 from pgqueue.django import client, completing, completing_with, transaction
-from pgqueue.django.connection import ConnectionSource
+from pgqueue.django.connection import connection_source
 from pgqueue.django.following import ClientOfSource
 from pgqueue.django.framework import (
     BaseTaskBackend,
@@ -161,7 +161,7 @@ class PGQueueBackend(BaseTaskBackend):
 
     def _here(self) -> QueueClient:
         """A client of Django's connection: it reads what the open transaction has enqueued."""
-        return ClientOfSource(ConnectionSource(self.database))
+        return ClientOfSource(connection_source(self.database))
 
     def _require_retention(self, queue: str) -> None:
         if self._here().get_queue(queue).result_retention is None:

@@ -11,9 +11,9 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS
 
 from pgqueue import Queue, QueueClient, ReceivedMessage, testing
-from pgqueue.django.connection import ConnectionSource
+from pgqueue.django.connection import connection_source
 from pgqueue.django.emptying import empty_queues
-from pgqueue.django.following import ClientOfSource, FollowingSource
+from pgqueue.django.following import ClientOfSource
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows.flow import source_of
 from pgqueue.model.message import BodyT, body_type_of
@@ -27,7 +27,7 @@ def client(using: str = DEFAULT_DB_ALIAS) -> QueueClient:
     So it sees what the test has sent, and what it does is rolled back with the test: ``create_queue``, too. Outside of
     a transaction each call has one of its own.
     """
-    return ClientOfSource(ConnectionSource(using))
+    return ClientOfSource(connection_source(using))
 
 
 def drain(
@@ -44,10 +44,10 @@ def drain(
         InvalidArgumentError: the queue is not of ``pgqueue.django.client()`` or of a client of this module, or the
             handler is refused by :func:`pgqueue.testing.drain`; nothing was received.
     """
-    source = source_of(queue)
-    if not isinstance(source, FollowingSource | ConnectionSource):
+    using = getattr(source_of(queue), "using", None)
+    if using is None:
         raise InvalidArgumentError(f"drain() takes a queue of pgqueue.django.client(), not {queue!r} of another client")
-    return testing.drain(Queue(queue.name, ConnectionSource(source.using), body_type_of(queue)), handler)
+    return testing.drain(Queue(queue.name, connection_source(using), body_type_of(queue)), handler)
 
 
 def run_tasks(backend: str = "default", *, queues: Collection[str] | None = None) -> list[Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psycopg
@@ -12,8 +14,11 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from pgqueue.errors import ConnectionLostError, SchemaVersionError, error_class
-from pgqueue.spark.errors import DatabaseError
+from pgqueue import QueueClient
+from pgqueue.errors import ConnectionLostError, InvalidArgumentError, SchemaVersionError, error_class
+from pgqueue.model.schemas import DEFAULT, check_schema
+from pgqueue.spark.errors import DatabaseError, OptionError
+from pgqueue.transports.readable import renaming
 
 T = TypeVar("T")
 
@@ -30,24 +35,50 @@ DOUBTS_FOR_SECONDS = RETRIED_SECONDS
 ATTEMPT_SECONDS = 10
 
 
-def connect(dsn: str, **settings: Any) -> psycopg.Connection[TupleRow]:
+@dataclass(frozen=True)
+class Instance:
+    """An instance of pgqueue: its database, and its schema there.
+
+    Raises:
+        OptionError: no instance can be in this schema.
+    """
+
+    dsn: str = field(repr=False)
+    schema: str = DEFAULT
+
+    def __post_init__(self) -> None:
+        try:
+            check_schema(self.schema)
+        except InvalidArgumentError as error:
+            raise OptionError(str(error.args[0])) from None
+
+    def connect(self, **settings: Any) -> psycopg.Connection[TupleRow]:
+        """A connection whose statements name ``pgqueue``, and are executed in the schema."""
+        return renaming(psycopg.connect(self.dsn, **settings), self.schema)
+
+    def client(self) -> QueueClient:
+        """A client that does not listen."""
+        return QueueClient(self.dsn, listen=False, schema=self.schema)
+
+
+def connect(instance: Instance, **settings: Any) -> psycopg.Connection[TupleRow]:
     """A connection, tried again for a minute while it is refused.
 
     Raises:
         psycopg.OperationalError: the last attempt failed.
     """
-    return trying_again(RETRIED_SECONDS)(connect_once, dsn, **settings)
+    return trying_again(RETRIED_SECONDS)(connect_once, instance, **settings)
 
 
-def connect_once(dsn: str, **settings: Any) -> psycopg.Connection[TupleRow]:
+def connect_once(instance: Instance, **settings: Any) -> psycopg.Connection[TupleRow]:
     """A connection, with a timeout for a server that does not answer.
 
     Raises:
         psycopg.OperationalError: it was refused, or there was no answer in time.
     """
-    if not (conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")):
+    if not (conninfo_to_dict(instance.dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")):
         settings["connect_timeout"] = ATTEMPT_SECONDS
-    return psycopg.connect(dsn, **settings)
+    return instance.connect(**settings)
 
 
 def first_row(connection: psycopg.Connection[Any], query: Any, parameters: Any = None) -> TupleRow:
@@ -68,7 +99,7 @@ def trying_again(seconds: float, retry: Callable[[BaseException], bool] | None =
 
 
 def retried_until_known(
-    dsn: str,
+    instance: Instance,
     act: Callable[[psycopg.Connection[Any]], T],
     *,
     connecting: Callable[..., psycopg.Connection[Any]] = connect_once,
@@ -84,7 +115,7 @@ def retried_until_known(
     """
 
     def act_once() -> T:
-        with connecting(dsn) as connection:
+        with connecting(instance) as connection:
             if connection.info.parameter_status("in_hot_standby") == "on":
                 raise psycopg.OperationalError("the server is a standby, which may not have replayed everything yet")
             return act(connection)
@@ -100,7 +131,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 @contextmanager
-def looking(dsn: str, seconds: float | None = None) -> Iterator[psycopg.Connection[TupleRow]]:
+def looking(instance: Instance, seconds: float | None = None) -> Iterator[psycopg.Connection[TupleRow]]:
     """A transaction in which the driver looks at the database before a task starts; it is rolled back.
 
     A refused connection is tried again for so many seconds, by default ``FIRST_SECONDS``.
@@ -108,21 +139,19 @@ def looking(dsn: str, seconds: float | None = None) -> Iterator[psycopg.Connecti
     Raises:
         DatabaseError: the database cannot be reached, has no queues, or refuses a statement.
     """
-    with (
-        in_one_line(),
-        trying_again(FIRST_SECONDS if seconds is None else seconds, _may_answer_soon)(connect_once, dsn) as connection,
-    ):
+    connecting = trying_again(FIRST_SECONDS if seconds is None else seconds, _may_answer_soon)
+    with in_one_line(instance.schema), connecting(connect_once, instance) as connection:
         yield connection
         connection.rollback()
 
 
 @contextmanager
-def in_one_line() -> Iterator[None]:
+def in_one_line(schema: str) -> Iterator[None]:
     """Raise psycopg's errors as a :class:`DatabaseError`, whose text is one line with the remedy."""
     try:
         yield
     except psycopg.Error as error:
-        raise DatabaseError(" ".join(_line_of(error).split())) from None
+        raise DatabaseError(" ".join(_line_of(error, schema).split())) from None
 
 
 def _may_answer_soon(error: BaseException) -> bool:
@@ -132,11 +161,12 @@ def _may_answer_soon(error: BaseException) -> bool:
     return is_lost(error) and not error.pgconn.used_password
 
 
-def _line_of(error: psycopg.Error) -> str:
+def _line_of(error: psycopg.Error, schema: str) -> str:
     if error.sqlstate is None:
         first, *_ = str(error).splitlines() or ["no reason given"]
         return f"the database cannot be reached: {first}: is the server running, and is the dsn right?"
     if error_class(error.sqlstate) is SchemaVersionError:
-        return "the pgqueue schema is missing in this database, or too old: run `pgqueue migrate`"
+        option = "" if schema == DEFAULT else f" --schema {shlex.quote(schema)}"
+        return f"the {schema} schema is missing in this database, or too old: run `pgqueue migrate{option}`"
     text = error.diag.message_primary or str(error)
     return f"{text}: {error.diag.message_hint}" if error.diag.message_hint else text

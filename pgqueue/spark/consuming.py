@@ -40,7 +40,7 @@ from pgqueue.model.holder import this_process
 from pgqueue.spark import arrow
 from pgqueue.spark.backlog import Backlog
 from pgqueue.spark.claims import RELEASE_CLAIM, Held
-from pgqueue.spark.connections import RETRIED_SECONDS, connect, first_row, is_lost, looking, trying_again
+from pgqueue.spark.connections import RETRIED_SECONDS, Instance, connect, first_row, is_lost, looking, trying_again
 from pgqueue.spark.errors import CheckpointError
 from pgqueue.spark.options import Options
 from pgqueue.spark.relations import CLAIMED, literal, statement
@@ -118,7 +118,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         read = Options(options, OPTIONS)
-        self._dsn = read.dsn
+        self._instance = read.instance
         self._schema = schema
         self._limit = read.number("maxMessagesPerTrigger") or 50_000
         self._shares = read.number("numPartitions") or 2
@@ -139,7 +139,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DatabaseError: the database cannot be reached, or refuses to let this role consume the queue.
         """
-        with looking(self._dsn) as connection:
+        with looking(self._instance) as connection:
             try:
                 connection.execute(ATTACH, [self._consumer, self._queue])
             except psycopg.Error as error:
@@ -220,13 +220,13 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             f"kept.consumer = {literal(self._consumer)} and kept.claim = {partition.claim}",
             f"kept.number >= {partition.low} and kept.number < {partition.high}",
         ]
-        query = statement(CLAIMED, self._schema.names, None, conditions)
-        yield from arrow.read(self._dsn, query, self._schema, before=arrow.BY_INDEX)
+        query = statement(CLAIMED, self._schema.names, None, conditions, schema=self._instance.schema)
+        yield from arrow.read(self._instance.dsn, query, self._schema, before=arrow.BY_INDEX)
         self._prove(partition)
 
     def _prove(self, share: Share) -> None:
         """Fail this task if the claim has been settled meanwhile: the share may then be incomplete."""
-        with connect(self._dsn, autocommit=True) as connection:
+        with connect(self._instance, autocommit=True) as connection:
             connection.execute("select pgqueue.check_claim(%s, %s, %s)", [self._consumer, share.claim, share.epoch])
 
     def stop(self) -> None:
@@ -255,7 +255,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _opened(self) -> ConsumerSession:
         if self._session is None:
             self._session = ConsumerSession(
-                self._dsn, self._consumer, self._queue, self._lock_duration, releases=self._releases
+                self._instance, self._consumer, self._queue, self._lock_duration, releases=self._releases
             )
         return self._session
 
@@ -285,9 +285,9 @@ class ConsumerSession:
     """
 
     def __init__(
-        self, dsn: str, consumer: str, queue: str, lock_duration: timedelta, *, releases: bool = False
+        self, instance: Instance, consumer: str, queue: str, lock_duration: timedelta, *, releases: bool = False
     ) -> None:
-        self._dsn = dsn
+        self._instance = instance
         self._consumer = consumer
         self._queue = queue
         self._lock_duration = lock_duration
@@ -342,7 +342,7 @@ class ConsumerSession:
 
     def _attached(self) -> tuple[psycopg.Connection[TupleRow], int, int]:
         """Attach a new session; return it, the last settled claim, and the new epoch."""
-        connection = connect(self._dsn, autocommit=True, application_name=f"pgqueue stream {self._consumer}")
+        connection = connect(self._instance, autocommit=True, application_name=f"pgqueue stream {self._consumer}")
         connection.add_notice_handler(_log_notice)
         latest = time.monotonic() + PATIENCE_SECONDS
         while True:
@@ -369,7 +369,7 @@ class ConsumerSession:
 
     def _renew(self, held: Held) -> None:
         try:
-            with psycopg.connect(self._dsn, autocommit=True) as connection:
+            with self._instance.connect(autocommit=True) as connection:
                 connection.execute(RENEW_CLAIM, {**asdict(held), "lock_duration": self._lock_duration})
         except psycopg.OperationalError as error:
             sys.stderr.write(f"the locks of consumer {self._consumer!r} were not renewed; trying again: {error}\n")

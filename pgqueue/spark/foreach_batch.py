@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from pgqueue.model.schemas import DEFAULT, in_schema
 from pgqueue.spark import claims
 from pgqueue.spark.claims import COMPLETE_CLAIM, RELEASE_CLAIM, Held
-from pgqueue.spark.connections import retried_until_known
+from pgqueue.spark.connections import Instance, retried_until_known
 from pgqueue.spark.errors import OptionError
-from pgqueue.spark.options import ENVIRONMENT
+from pgqueue.spark.options import ENVIRONMENT, SCHEMA_ENVIRONMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +27,9 @@ logger = logging.getLogger("pgqueue.spark")
 Work = Callable[["DataFrame", psycopg.Connection[Any]], None]
 
 
-def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], Callable[[DataFrame, int], None]]:
+def in_transaction(
+    *consumers: str, dsn: str | None = None, schema: str | None = None
+) -> Callable[[Work], Callable[[DataFrame, int], None]]:
     """A decorator for ``foreachBatch``: completes the messages of a batch in the transaction of its work.
 
     The transaction first completes the claims of the batch, which proves and pins every lock. Then the work is called
@@ -38,6 +41,7 @@ def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], 
     Args:
         consumers: the ``consumer`` of each stream from a queue that the query reads.
         dsn: the database; ``PGQUEUE_DSN`` by default.
+        schema: the schema of pgqueue there; ``PGQUEUE_SCHEMA`` by default, or ``pgqueue``.
 
     Raises:
         psycopg.Error: raised by the query, with the SQLSTATE ``PQ010`` if another query uses the consumer now, which
@@ -59,22 +63,24 @@ def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], 
     where = dsn or os.environ.get(ENVIRONMENT)
     if not consumers or not where:
         raise OptionError(f"in_transaction needs the name of a consumer, and a dsn unless {ENVIRONMENT} is set")
+    instance = Instance(where, schema or os.environ.get(SCHEMA_ENVIRONMENT) or DEFAULT)
+    database = Instance(where)  # without the schema: statements of the work are executed as they are written
 
     def wrap(work: Work) -> Callable[[DataFrame, int], None]:
         def settle(batch: DataFrame, _batch_id: int) -> None:
             held = _held_by(consumers, claims.held_for(batch))
 
             def settle_once(transaction: psycopg.Connection[Any]) -> None:
-                if _complete(transaction, held):
+                if _complete(transaction, held, instance.schema):
                     work(batch, transaction)
 
             try:
-                retried_until_known(where, settle_once)
+                retried_until_known(database, settle_once)
             except _LocksLost as lost:
                 if not all(each.releases for each in held):
                     raise lost.error from None
                 logger.warning("%s: the batch is given back", lost.error.diag.message_primary)
-                retried_until_known(where, lambda transaction: _release(transaction, held))
+                retried_until_known(database, lambda transaction: _release(transaction, held, instance.schema))
 
         return settle
 
@@ -89,20 +95,21 @@ class _LocksLost(Exception):
         self.error = error
 
 
-def _complete(transaction: psycopg.Connection[Any], held: Sequence[Held]) -> bool:
+def _complete(transaction: psycopg.Connection[Any], held: Sequence[Held], schema: str) -> bool:
     """Complete the claims; return whether any was still open."""
+    complete = in_schema(COMPLETE_CLAIM, schema)
     try:
-        return (True,) in [transaction.execute(COMPLETE_CLAIM, asdict(each)).fetchone() for each in held]
+        return (True,) in [transaction.execute(complete, asdict(each)).fetchone() for each in held]
     except psycopg.Error as error:
         if error.sqlstate != LOCK_LOST:
             raise
         raise _LocksLost(error) from error
 
 
-def _release(transaction: psycopg.Connection[Any], held: Sequence[Held]) -> None:
+def _release(transaction: psycopg.Connection[Any], held: Sequence[Held], schema: str) -> None:
     """Release all claims of the batch: Spark records the batch as done, and a claim left open would be completed."""
     for each in held:
-        transaction.execute(RELEASE_CLAIM, asdict(each))
+        transaction.execute(in_schema(RELEASE_CLAIM, schema), asdict(each))
 
 
 def _held_by(consumers: Sequence[str], held: Mapping[str, Held]) -> list[Held]:

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 #: The key of the advisory lock that stands for a snapshot.
@@ -64,8 +65,9 @@ def _export(connection: psycopg.Connection[Any]) -> tuple[str, datetime]:
     """Export a snapshot; first lock the history, so that no day of it is truncated before the readers have read it."""
     connection.execute(UNLIMITED)
     connection.execute("begin isolation level repeatable read, read only")
-    connection.execute("lock table pgqueue._settled_message in access share mode")
-    row = connection.execute("select pg_export_snapshot(), pgqueue.clock()").fetchone()
+    schema = sql.Identifier(os.environ["PGQUEUE_SCHEMA"])
+    connection.execute(sql.SQL("lock table {}._settled_message in access share mode").format(schema))
+    row = connection.execute(sql.SQL("select pg_export_snapshot(), {}.clock()").format(schema)).fetchone()
     assert row is not None, "a select without a table has a row"
     name, moment = row
     return name, moment

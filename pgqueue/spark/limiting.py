@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import TupleRow
 
-from pgqueue.spark.connections import connect
+from pgqueue.spark.connections import Instance, connect
 
 #: Between two questions, in seconds. All waiting tasks have the same chance, however long they have waited.
 PAUSE = (0.1, 1.0)
@@ -38,7 +38,7 @@ class Limit:
     job: str
     most: int | None
 
-    def connect(self, dsn: str, **settings: Any) -> psycopg.Connection[TupleRow]:
+    def connect(self, instance: Instance, **settings: Any) -> psycopg.Connection[TupleRow]:
         """A connection, in a transaction that has a place if there is a limit; waits as long as all are taken.
 
         Raises:
@@ -46,7 +46,7 @@ class Limit:
         """
         while True:
             try:
-                connection = connect(dsn, **settings)
+                connection = connect(instance, **settings)
             except psycopg.OperationalError as error:
                 if self.most is None or not any(words in str(error) for words in FULL):
                     raise

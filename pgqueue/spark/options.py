@@ -9,10 +9,16 @@ from datetime import timedelta
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from pgqueue.model.schemas import DEFAULT
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.errors import OptionError
 from pgqueue.transports.dsn import for_libpq
 
 ENVIRONMENT = "PGQUEUE_DSN"
+SCHEMA_ENVIRONMENT = "PGQUEUE_SCHEMA"
+
+#: The options for the database and the schema, which every reader and writer has.
+PLACE = ("dsn", "schema")
 
 #: Options that Spark adds or reads itself.
 OPTIONS_OF_SPARK = {"checkpointlocation", "queryname"}
@@ -58,10 +64,10 @@ class Options:
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
-        unknown = self._given.keys() - {name.lower() for name in known} - OPTIONS_OF_SPARK - {"dsn"}
+        unknown = self._given.keys() - {name.lower() for name in known} - OPTIONS_OF_SPARK - {*PLACE}
         if unknown:
             ours = [name for name in known if name not in OF_KAFKA]
-            remedy = INSTEAD.get(min(unknown)) or f"there are {', '.join(('dsn', *ours))}"
+            remedy = INSTEAD.get(min(unknown)) or f"there are {', '.join((*PLACE, *ours))}"
             raise OptionError(f"there is no option {min(unknown)!r} here; {remedy}")
         for name in OF_KAFKA.keys() & set(known):
             self._rename(name, OF_KAFKA[name])
@@ -77,8 +83,8 @@ class Options:
         self._given[ours.lower()] = value
 
     @property
-    def dsn(self) -> str:
-        """The database: the option ``dsn``, else ``PGQUEUE_DSN``."""
+    def instance(self) -> Instance:
+        """Where the queues are: the options ``dsn`` and ``schema``, else ``PGQUEUE_DSN`` and ``PGQUEUE_SCHEMA``."""
         given = self._given.get("dsn") or os.environ.get(ENVIRONMENT)
         if not given:
             raise OptionError(f"no database was named: give option('dsn', 'postgresql://...'), or set {ENVIRONMENT}")
@@ -87,7 +93,7 @@ class Options:
             conninfo_to_dict(dsn)
         except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
             raise OptionError("the dsn cannot be read: write postgresql://user:password@host:5432/name") from None
-        return dsn
+        return Instance(dsn, self.text("schema") or os.environ.get(SCHEMA_ENVIRONMENT) or DEFAULT)
 
     def needed(self, name: str) -> str:
         """The text of an option that must be given."""

@@ -35,8 +35,8 @@ BLOCKS = """
 select pg_catalog.pg_relation_size(oid) / current_setting('block_size')::integer,
        substring(relname from '_(\\d\\d)$')::integer
   from pg_class
- where relkind = 'r' and (oid = to_regclass(%(name)s)::oid or oid in (
-       select inhrelid from pg_inherits where inhparent = to_regclass(%(name)s)::oid))
+ where relkind = 'r' and (oid = to_regclass('pgqueue.' || %(name)s)::oid or oid in (
+       select inhrelid from pg_inherits where inhparent = to_regclass('pgqueue.' || %(name)s)::oid))
  order by relname
 """
 
@@ -64,7 +64,7 @@ class QueueReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         read = Options(options, OPTIONS)
-        self._dsn = read.dsn
+        self._instance = read.instance
         self._queue = read.text("queue")
         self._relation = relations.chosen(read)
         relations.check(self._relation, schema)
@@ -77,12 +77,12 @@ class QueueReader(DataSourceReader):
         self._most = max(1, connections - (self._held is None)) if connections else None  # the keeper needs one
 
     def partitions(self) -> list[Part]:
-        with looking(self._dsn) as connection:
+        with looking(self._instance) as connection:
             conditions = of_queue(connection, self._queue)
             cuts = cut(stretches(connection, self._relation), self._wanted, self._most)
             shared = self._held
             if len(cuts) > 1 and shared is None:
-                shared = take(self._dsn, self._patience)
+                shared = take(self._instance, self._patience)
                 cuts = cut(
                     stretches(connection, self._relation), self._wanted, self._most
                 )  # has all that the snapshot sees
@@ -91,11 +91,13 @@ class QueueReader(DataSourceReader):
         return [Part(self._statement(moment, conditions, each if len(cuts) > 1 else ()), name) for each in cuts]
 
     def _statement(self, moment: datetime, conditions: Sequence[str], places: Sequence[Stretch]) -> str:
-        return relations.statement(self._relation, self._schema.names, moment, conditions, places)
+        return relations.statement(
+            self._relation, self._schema.names, moment, conditions, places, schema=self._instance.schema
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part), "we are given what we have planned"
-        return batches(self._dsn, partition, self._schema)
+        return batches(self._instance.dsn, partition, self._schema)
 
 
 def batches(dsn: str, part: Part, schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -152,7 +154,7 @@ def clock(connection: psycopg.Connection[Any]) -> datetime:
 
 def stretches(connection: psycopg.Connection[Any], relation: Relation) -> list[Stretch]:
     """The tables of a relation, each from its first block to its last; empty ones are left out."""
-    rows = connection.execute(BLOCKS, {"name": f"pgqueue.{relation.base}"}).fetchall()
+    rows = connection.execute(BLOCKS, {"name": relation.base}).fetchall()
     return [Stretch(0, blocks, slot if relation.in_days else None) for blocks, slot in rows if blocks]
 
 

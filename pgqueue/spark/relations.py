@@ -17,6 +17,7 @@ from datetime import datetime
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from pgqueue.model.columns import KEPT, KEPT_TEXTS, identifier
+from pgqueue.model.schemas import in_schema
 from pgqueue.spark.errors import ColumnError, OptionError
 from pgqueue.spark.options import Options
 
@@ -213,13 +214,13 @@ def statement(
     moment: datetime | None,
     conditions: Sequence[str] = (),
     stretches: Sequence[Stretch] = (),
+    *,
+    schema: str,
 ) -> str:
     """The select of some columns, at a time, under all conditions, from the whole table or from stretches of it."""
     columns = ", ".join(f"{relation.columns[name].sql} as {name}" for name in names)
-    source = (
-        f"select {columns} from pgqueue._{relation.base} as kept"
-        f" cross join (values ({literal(moment)})) as reading (moment)"
-    )
+    rows = in_schema(f"select {columns} from pgqueue._{relation.base} as kept", schema)
+    source = f"{rows} cross join (values ({literal(moment)})) as reading (moment)"
     always = [relation.condition, *conditions] if relation.condition else [*conditions]
     places = [_where(stretch) for stretch in stretches] or [[]]
     return " union all ".join(source + _all_of([*place, *always]) for place in places)

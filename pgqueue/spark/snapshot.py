@@ -22,6 +22,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from pgqueue.spark import keeper
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.spark.options import Options
 
@@ -55,7 +56,7 @@ class Snapshot:
 
 
 @contextmanager
-def snapshot(dsn: str | None = None) -> Iterator[str]:
+def snapshot(dsn: str | None = None, *, schema: str | None = None) -> Iterator[str]:
     """Hold one snapshot for several DataFrames: the value for ``option("snapshot", ...)``, good until the block ends.
 
     Reads with it show the database as it was at one moment, the states of messages included. While it is held, rows
@@ -63,27 +64,28 @@ def snapshot(dsn: str | None = None) -> Iterator[str]:
 
     Args:
         dsn: the database, as in ``option("dsn", ...)``; ``PGQUEUE_DSN`` by default.
+        schema: the schema of pgqueue there; ``PGQUEUE_SCHEMA`` by default, or ``pgqueue``.
 
     Raises:
-        OptionError: no database was named.
+        OptionError: no database was named, or no instance can be in this schema.
         PipelineError: the database cannot be reached, or has no queues.
     """
-    with _kept(Options({"dsn": dsn} if dsn else {}, ()).dsn) as held:
+    with _kept(Options({"dsn": dsn or "", "schema": schema or ""}, ()).instance) as held:
         yield str(held)
 
 
-def take(dsn: str, patience: timedelta) -> Snapshot:
+def take(instance: Instance, patience: timedelta) -> Snapshot:
     """A new snapshot, kept until there was no reader for ``patience``.
 
     Raises:
         PipelineError: the database cannot be reached.
     """
-    with _kept(dsn, str(patience.total_seconds())) as held:
+    with _kept(instance, str(patience.total_seconds())) as held:
         return held
 
 
 @contextmanager
-def _kept(dsn: str, *patience: str) -> Iterator[Snapshot]:
+def _kept(instance: Instance, *patience: str) -> Iterator[Snapshot]:
     """Start a keeper, which inherits our stderr. The DSN is not on its command line, where other users could see it."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     with subprocess.Popen(
@@ -92,7 +94,7 @@ def _kept(dsn: str, *patience: str) -> Iterator[Snapshot]:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": path, "PGQUEUE_DSN": dsn},
+        env={**os.environ, "PYTHONPATH": path, "PGQUEUE_DSN": instance.dsn, "PGQUEUE_SCHEMA": instance.schema},
     ) as process:
         assert process.stdout is not None
         if not select.select([process.stdout], [], [], STARTING.total_seconds())[0]:

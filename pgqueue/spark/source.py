@@ -24,7 +24,7 @@ class QueueSource(DataSource):
             return relations.schema(Options(self.options, consuming.OPTIONS), relations.CLAIMED)
         options = Options(self.options, tuple(dict.fromkeys(reading.OPTIONS + tailing.OPTIONS)))
         schema = relations.schema(options)
-        with looking(options.dsn) as connection:
+        with looking(options.instance) as connection:
             reading.of_queue(connection, options.text("queue"))
         return schema
 

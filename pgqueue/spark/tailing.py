@@ -128,7 +128,7 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "a stream reads option('table', 'history'), or consumes a queue with option('consumer', ...)"
             )
         relations.check(HISTORY, schema)
-        self._dsn = read.dsn
+        self._instance = read.instance
         self._queue = read.text("queue")
         self._schema = schema
         self._from_earliest = read.one_of("startingFrom", (EARLIEST, LATEST)) == EARLIEST
@@ -178,21 +178,21 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted = self._wanted or (1 if last.is_bounded else None)
         conditions = [*_between(first, last), *self._ask(lambda connection: reading.of_queue(connection, self._queue))]
         cuts = reading.cut(self._ask(lambda connection: reading.stretches(connection, HISTORY)), wanted)
-        at, names = datetime.fromisoformat(last.at), self._schema.names
+        at, names, schema = datetime.fromisoformat(last.at), self._schema.names, self._instance.schema
+        places = cuts if len(cuts) > 1 else [[]]
         return [
-            reading.Part(relations.statement(HISTORY, names, at, conditions, each if len(cuts) > 1 else ()))
-            for each in cuts
+            reading.Part(relations.statement(HISTORY, names, at, conditions, each, schema=schema)) for each in places
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, reading.Part), "we are given what we have planned"
-        return reading.batches(self._dsn, partition, self._schema)
+        return reading.batches(self._instance.dsn, partition, self._schema)
 
     def _ask(self, question: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Ask the database, again if the connection is lost; each statement sees the newest state."""
 
         def ask_once() -> T:
-            with connect_once(self._dsn, autocommit=True) as connection:
+            with connect_once(self._instance, autocommit=True) as connection:
                 return question(connection)
 
         return trying_again(RETRIED_SECONDS)(ask_once)

@@ -18,7 +18,15 @@ from pyspark.sql.types import StructType
 
 from pgqueue.spark import staging
 from pgqueue.spark.claims import QUERY_ID
-from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, first_row, is_lost, looking, retried_until_known
+from pgqueue.spark.connections import (
+    RETRIED_SECONDS,
+    Instance,
+    connect_once,
+    first_row,
+    is_lost,
+    looking,
+    retried_until_known,
+)
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
 from pgqueue.spark.limiting import Limit
 from pgqueue.spark.options import Options
@@ -51,7 +59,7 @@ class _Staging:
     """The common part of writers and sinks: each attempt of a task stages to a table of its own."""
 
     def __init__(self, read: Options, schema: StructType) -> None:
-        self._dsn = read.dsn
+        self._instance = read.instance
         self._queue = read.needed("queue")
         self._job = uuid.uuid4().hex[:16]  # the same in all tasks and on the driver: a writer travels
         self._limit = Limit(self._job, read.number("maxConnections"))
@@ -61,7 +69,7 @@ class _Staging:
         """Stage in one transaction, so that a failed attempt leaves nothing."""
         task = _task()
         part = f"{task.partitionId()}_{task.taskAttemptId()}"
-        with self._limit.connect(self._dsn) as connection:
+        with self._limit.connect(self._instance) as connection:
             (table,) = first_row(connection, STAGE, [self._queue, self._job, part, list(self._columns.values())])
             try:
                 rows = staging.copy(connection, table, self._columns, batches)
@@ -87,7 +95,7 @@ class _Staging:
         tables, rows = [each.table for each in staged], sum(each.rows for each in staged)
         publication = [self._queue, tables, rows, publisher, part, ordered, keep]
         retried_until_known(
-            self._dsn, lambda connection: connection.execute(PUBLISH, publication), connecting=connecting
+            self._instance, lambda connection: connection.execute(PUBLISH, publication), connecting=connecting
         )
 
 
@@ -114,7 +122,7 @@ class QueueWriter(_Staging, DataSourceArrowWriter):
         Raises:
             DatabaseError: the database cannot be reached, or refuses to let this role send to the queue.
         """
-        _look(self._dsn, self._queue, tuple(self._columns.values()))
+        _look(self._instance, self._queue, tuple(self._columns.values()))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         staged = self._stage(iterator)
@@ -126,7 +134,7 @@ class QueueWriter(_Staging, DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if not self._by_task:
             self._publish_once(_tables(messages), 0, connect_once)
-        _discard(self._dsn, {self._job})
+        _discard(self._instance, {self._job})
 
     def _publish_once(
         self, staged: Sequence[Staged], part: int, connecting: Callable[..., psycopg.Connection[Any]]
@@ -145,7 +153,7 @@ class QueueWriter(_Staging, DataSourceArrowWriter):
             ) from error
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        _discard(self._dsn, {self._job})
+        _discard(self._instance, {self._job})
 
 
 class QueueSink(_Staging, DataSourceStreamArrowWriter):
@@ -170,7 +178,7 @@ class QueueSink(_Staging, DataSourceStreamArrowWriter):
         Raises:
             DatabaseError: the database cannot be reached, or refuses to let this role send to the queue.
         """
-        _look_once(self._dsn, self._queue, tuple(self._columns.values()), RETRIED_SECONDS)
+        _look_once(self._instance, self._queue, tuple(self._columns.values()), RETRIED_SECONDS)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         staged = self._stage(iterator)
@@ -185,16 +193,16 @@ class QueueSink(_Staging, DataSourceStreamArrowWriter):
         if publisher is None:
             raise PipelineError("Spark gave no id of the query: give it a name of its own with option('sink', ...)")
         self._publish(staged, f"stream {publisher}", batchId, ordered=True)
-        _discard(self._dsn, {part.job for part in staged})
+        _discard(self._instance, {part.job for part in staged})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         _discard(
-            self._dsn, {part.job for part in _tables(messages)}
+            self._instance, {part.job for part in _tables(messages)}
         )  # not ours: Spark commits with a writer of its own
 
 
-def _look(dsn: str, queue: str, columns: tuple[str, ...], seconds: float | None = None) -> None:
-    with looking(dsn, seconds) as connection:
+def _look(instance: Instance, queue: str, columns: tuple[str, ...], seconds: float | None = None) -> None:
+    with looking(instance, seconds) as connection:
         connection.execute(STAGE, [queue, uuid.uuid4().hex[:16], "look", list(columns)])
 
 
@@ -212,10 +220,10 @@ def _tables(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     return [message for message in messages if isinstance(message, Staged) and message.table is not None]
 
 
-def _discard(dsn: str, jobs: set[str]) -> None:
+def _discard(instance: Instance, jobs: set[str]) -> None:
     """Drop the staged tables. An error is only logged: it does not change whether the job succeeded."""
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with instance.connect(autocommit=True) as connection:
             for job in jobs:
                 connection.execute("select pgqueue.discard_staged(%s)", [job])
     except psycopg.Error as error:

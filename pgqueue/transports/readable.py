@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, LiteralString, Self, cast
 
 import psycopg
+from psycopg import Copy
 from psycopg.abc import Params, Query
 from psycopg.rows import Row
 from psycopg.sql import Composable
@@ -44,6 +47,15 @@ class _Renaming(psycopg.Cursor[Any]):
 
     def execute(self, query: Query, params: Params | None = None, **options: Any) -> Self:
         """Execute a statement with the names of the schema."""
+        return super().execute(self._renamed(query), params, **options)
+
+    @contextmanager
+    def copy(self, statement: Query, params: Params | None = None, **options: Any) -> Iterator[Copy]:
+        """Copy with the names of the schema."""
+        with super().copy(self._renamed(statement), params, **options) as copying:
+            yield copying
+
+    def _renamed(self, query: Query) -> LiteralString:
         text = query.as_string(self) if isinstance(query, Composable) else query
         text = text.decode() if isinstance(text, bytes) else text
-        return super().execute(in_schema(cast(LiteralString, text), self.schema), params, **options)
+        return in_schema(cast(LiteralString, text), self.schema)

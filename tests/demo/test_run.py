@@ -37,6 +37,13 @@ def test_every_flight_is_posted_once_though_workers_are_killed(pgqueue: CommandL
     assert "killed" in run.err
 
 
+@pytest.mark.parametrize("demo", [["demo"], ["spark", "demo"]], ids=" ".join)
+def test_a_demo_refuses_another_schema(pgqueue: CommandLine, demo: list[str]) -> None:
+    run = pgqueue("--schema", "jobs", *demo)
+    assert run.code == 2
+    assert run.only_error == "pgqueue: the demo works in the schema pgqueue: leave out --schema"
+
+
 def test_the_last_hint_works_as_it_is_shown(pgqueue: CommandLine, database: Database) -> None:
     run = pgqueue("demo", "--dsn", database.dsn, "--flights", "100", "--kills", "0")
     assert hinted(pgqueue, run.err).out.count("UnknownAirport") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.test import override_settings
 
 import pgqueue.django
 from pgqueue import schema
@@ -56,6 +57,12 @@ def test_a_step_back_is_refused(project: Database) -> None:
     with pytest.raises(InvalidStateError, match="drop schema pgqueue, pgqueue_history cascade"):
         call_command("migrate", "pgqueue", "zero", verbosity=0)
     assert exists(project)
+
+
+def test_the_steps_to_uninstall_are_those_for_the_schema_of_the_project() -> None:
+    steps = 'run `drop schema "Jobs of Acme", jobs_of_acme_history cascade` in psql'
+    with override_settings(PGQUEUE_SCHEMA="Jobs of Acme"), pytest.raises(InvalidStateError, match=steps):
+        installing.refuse_to_uninstall()
 
 
 def test_each_database_is_migrated_by_its_name(project: Database, another_empty_database: Database) -> None:

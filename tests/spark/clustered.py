@@ -45,7 +45,7 @@ class Copied(QueueWriter):
         return staged
 
     def _wait_for_two(self) -> None:
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
+        with psycopg.connect(self._instance.dsn, autocommit=True) as connection:
             connection.execute("insert into tries values (%s, %s)", [self._queue, str(_task().taskAttemptId())])
             while connection.execute(TRIES, [self._queue]).fetchone() != (2,):
                 time.sleep(0.05)
@@ -63,7 +63,7 @@ class Orphaned(QueueWriter):
 
     def _is_first(self, staged: Staged) -> bool:
         """Not who has the lowest number: on a slow machine its copy may be there before."""
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
+        with psycopg.connect(self._instance.dsn, autocommit=True) as connection:
             noted = connection.execute(
                 "insert into tries values ('orphaned', %s) on conflict do nothing returning name", [staged.table]
             )

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 import pgqueue.spark
 from pgqueue.spark import limiting
-from pgqueue.spark.connections import connect
+from pgqueue.spark.connections import Instance, connect
 from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueWriter, Staged
 from tests.spark import small
@@ -51,11 +51,11 @@ class AskingWriter(QueueWriter):
         task = TaskContext.get()
         assert task is not None, "this runs in a task"
         partition = task.partitionId()
-        with psycopg.connect(self._dsn, autocommit=True, application_name="counting") as connection:
+        with psycopg.connect(self._instance.dsn, autocommit=True, application_name="counting") as connection:
 
-            def ask(dsn: str) -> psycopg.Connection[Any]:
+            def ask(instance: Instance) -> psycopg.Connection[Any]:
                 connection.execute(ASK, [partition])
-                return connect(dsn)
+                return connect(instance)
 
             with mock.patch.object(limiting, "connect", ask):
                 return super().write(self._placed(connection, partition, iterator))

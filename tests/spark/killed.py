@@ -67,20 +67,20 @@ class HaltedStream(QueueStream):
 
     def _halt_at(self, point: str, offset: dict[str, int]) -> None:
         if self._consumer == point and offset["claim"] == BATCH:
-            halt(self._dsn, point)
+            halt(self._instance.dsn, point)
 
 
 class HaltedSink(QueueSink):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         staged = super().write(iterator)
         if staged.rows and self._queue == "staged-next":
-            halt(self._dsn, "staged")
+            halt(self._instance.dsn, "staged")
         return staged
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         super().commit(messages, batchId)
         if self._queue == "published-next" and batchId + 1 == BATCH:
-            halt(self._dsn, "published")
+            halt(self._instance.dsn, "published")
 
 
 class HaltedSource(QueueSource):

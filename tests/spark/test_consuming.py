@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import pgqueue.spark
 from pgqueue import Message, Queue, QueueClient
 from pgqueue.schema import migrate
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.consuming import ConsumerSession
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.testing import Database, ThrowawayServer
@@ -409,7 +410,7 @@ def ended(database: Database) -> None:
 
 def test_a_reader_whose_session_was_ended_attaches_again_and_goes_on(stream: Stream, queue: Queue) -> None:
     send(queue, 1)
-    with closing(ConsumerSession(stream.database.dsn, "ledger", "q", timedelta(hours=1))) as session:
+    with closing(ConsumerSession(Instance(stream.database.dsn), "ledger", "q", timedelta(hours=1))) as session:
         assert session.claim_batch(0, 10, None) == 1
         before = session.held
         ended(stream.database)
@@ -423,7 +424,7 @@ def test_a_reader_whose_session_was_ended_attaches_again_and_goes_on(stream: Str
 
 def test_a_reader_that_was_overtaken_renews_no_lock_and_fails(stream: Stream, queue: Queue) -> None:
     send(queue, 1)
-    with closing(ConsumerSession(stream.database.dsn, "ledger", "q", timedelta(seconds=0.5))) as session:
+    with closing(ConsumerSession(Instance(stream.database.dsn), "ledger", "q", timedelta(seconds=0.5))) as session:
         assert session.claim_batch(0, 10, None) == 1
         ended(stream.database)
         with stream.database.connect(autocommit=True) as other:

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 import pgqueue.spark
 from pgqueue import Message, QueueClient
 from pgqueue.spark import reading, relations
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.options import Options
 from pgqueue.spark.pipelines import Progress, drain, export, ingest, report
 from pgqueue.spark.pipelines.progress import staging_watched
@@ -103,7 +104,7 @@ def test_a_sender_sees_how_many_rows_are_staged(login: Login) -> None:
     def tell(progress: Progress) -> None:
         (all_there if progress.rows == 2 else begun).set()
 
-    with staging_watched(sender, "orders", "another", tell):
+    with staging_watched(Instance(sender), "orders", "another", tell):
         assert begun.wait(60)
         with psycopg.connect(sender) as connection:
             row = connection.execute("select pgqueue.stage('orders', 'job', 'part', '{body}')").fetchone()

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import pgqueue.spark
 from pgqueue import QueueClient
 from pgqueue.spark import limiting, reading, relations
-from pgqueue.spark.connections import connect_once
+from pgqueue.spark.connections import Instance, connect_once
 from pgqueue.spark.limiting import Limit
 from pgqueue.spark.options import Options
 from pgqueue.testing import Database
@@ -117,9 +117,9 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The DSNs that a limit has tried to connect to, each once."""
     tried: list[str] = []
 
-    def attempt(dsn: str) -> psycopg.Connection[Any]:
-        tried.append(dsn)
-        return connect_once(dsn)  # gives up at once
+    def attempt(instance: Instance) -> psycopg.Connection[Any]:
+        tried.append(instance.dsn)
+        return connect_once(instance)  # gives up at once
 
     monkeypatch.setattr(limiting, "connect", attempt)
     return tried
@@ -128,8 +128,8 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_place_is_free_when_its_session_has_ended(database: Database, attempts: list[str]) -> None:
     limit = Limit("job", 1)
     with ThreadPoolExecutor() as threads:
-        first = limit.connect(database.dsn)
-        second = threads.submit(limit.connect, database.dsn)
+        first = limit.connect(Instance(database.dsn))
+        second = threads.submit(limit.connect, Instance(database.dsn))
         eventually(lambda: second.done() or len(attempts) > 3)
         assert not second.done(), "2 connections at a time, not 1"
         eventually(lambda: sessions(database) == [first.info.backend_pid])  # a waiting writer has none
@@ -149,16 +149,16 @@ def sessions(database: Database) -> list[int]:
 
 
 def test_jobs_do_not_wait_for_each_other(database: Database) -> None:
-    with Limit("one", 1).connect(database.dsn), Limit("other", 1).connect(database.dsn):
+    with Limit("one", 1).connect(Instance(database.dsn)), Limit("other", 1).connect(Instance(database.dsn)):
         pass
 
 
 def test_a_server_that_is_full_is_waited_for(database: Database, limited: str, attempts: list[str]) -> None:
     taken = [psycopg.connect(limited) for _ in range(crowded.MOST)]
     with pytest.raises(psycopg.OperationalError, match="too many connections"):
-        Limit("job", None).connect(limited)
+        Limit("job", None).connect(Instance(limited))
     with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(Limit("job", 1).connect, limited)
+        waiting = threads.submit(Limit("job", 1).connect, Instance(limited))
         eventually(lambda: waiting.done() or len(attempts) > 3)
         assert not waiting.done(), f"{crowded.MOST + 1} connections at a time, not {crowded.MOST}"
         for connection in taken:

@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from pgqueue.spark import consuming, options, reading, tailing, writing
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.options import Options
 
@@ -50,8 +51,16 @@ def test_another_option_of_kafkas_is_refused_in_favour_of_ours(known: tuple[str,
 
 
 def test_the_options_that_are_listed_are_ours() -> None:
-    with pytest.raises(OptionError, match=r"'quue' here; there are dsn, queue, table, columns, startingFrom, numPart"):
+    with pytest.raises(OptionError, match=r"'quue' here; there are dsn, schema, queue, table, columns, startingFrom"):
         Options({"quue": "orders"}, tailing.OPTIONS)
+
+
+def test_the_environment_names_the_database_and_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGQUEUE_DSN", "dbname=shop")
+    assert Options({}, ()).instance == Instance("dbname=shop", "pgqueue")
+    monkeypatch.setenv("PGQUEUE_SCHEMA", "jobs")
+    assert Options({}, ()).instance == Instance("dbname=shop", "jobs")
+    assert Options({"schema": "other"}, ()).instance == Instance("dbname=shop", "other")
 
 
 def test_each_option_of_kafkas_has_a_remedy_where_it_is_unknown() -> None:

@@ -16,6 +16,7 @@ from pgqueue import Message, QueueClient
 from pgqueue.schema import migrate
 from pgqueue.spark import claims, relations
 from pgqueue.spark.claims import Held
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.consuming import ConsumerSession
 from pgqueue.spark.options import Options
 from pgqueue.spark.tailing import OPTIONS, HistoryTail
@@ -36,7 +37,7 @@ def client(database: Database) -> Iterator[QueueClient]:
 
 
 def session(dsn: str, *, releases: bool = True) -> Any:
-    return closing(ConsumerSession(dsn, "ledger", "q", timedelta(minutes=5), releases=releases))
+    return closing(ConsumerSession(Instance(dsn), "ledger", "q", timedelta(minutes=5), releases=releases))
 
 
 def effects(database: Database) -> int:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 import pgqueue.spark
 from pgqueue import QueueClient
 from pgqueue.spark import connections, reason_of
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.errors import DatabaseError, PipelineError
 from pgqueue.spark.source import QueueSource
 from pgqueue.testing import Database, ThrowawayServer
@@ -54,7 +55,7 @@ LOOKS: dict[str, Callable[[dict[str, str]], object]] = {
             "the dsn cannot be read: write postgresql://user:password@host:5432/name",
         ),
         ({"queue": "nowhere"}, ".*queue '?nowhere'?.*"),
-        ({"colour": "red"}, "there is no option 'colour' here; there are dsn, queue, .*"),
+        ({"colour": "red"}, "there is no option 'colour' here; there are dsn, schema, queue, .*"),
     ],
 )
 def test_an_error_is_one_line_before_a_task_starts(
@@ -139,9 +140,9 @@ def test_a_process_looks_once_at_what_a_stream_writes_to(database: Database, mon
 def test_a_server_that_refuses_at_first_is_asked_again(database: Database) -> None:
     with Proxy(database.dsn) as proxy:
         proxy.refuse(3, after=b"select 1")
-        with connections.connect(proxy.dsn) as connection:
+        with connections.connect(Instance(proxy.dsn)) as connection:
             connection.execute("select 1")
-        with connections.looking(proxy.dsn) as connection:
+        with connections.looking(Instance(proxy.dsn)) as connection:
             assert connection.execute("select 2").fetchone() == (2,)
 
 
@@ -151,7 +152,7 @@ def test_a_server_that_is_down_is_given_up_in_time(
     dsn = throwaway_server.dsn("postgres")
     throwaway_server.stop()
     monkeypatch.setattr(connections, "FIRST_SECONDS", 0)
-    with pytest.raises(DatabaseError, match="cannot be reached") as raised, connections.looking(dsn):
+    with pytest.raises(DatabaseError, match="cannot be reached") as raised, connections.looking(Instance(dsn)):
         pass
     assert "\n" not in str(raised.value)
 

@@ -169,7 +169,7 @@ def test_a_column_that_cannot_be_sent_is_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"colour": "red"}, "there is no option 'colour' here; there are dsn, queue, atomicity, job"),
+        ({"colour": "red"}, "there is no option 'colour' here; there are dsn, schema, queue, atomicity, job"),
         ({"atomicity": "row"}, "'atomicity' must be one of job, task, not 'row'"),
         ({"queue": ""}, "the option 'queue' is missing"),
         ({"queue": "nowhere"}, "queue nowhere does not exist"),

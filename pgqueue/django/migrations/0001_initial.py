@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import migrations, models
 
 from pgqueue.django.installing import install, refuse_to_uninstall
+from pgqueue.django.placing import view
 
 
 class Migration(migrations.Migration):
@@ -29,7 +30,7 @@ class Migration(migrations.Migration):
                 ("body", models.JSONField(null=True)),
             ],
             options={
-                "db_table": '"pgqueue"."dead_letters"',
+                "db_table": view("dead_letters"),
                 "managed": False,
             },
         ),
@@ -41,7 +42,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name": "message",
-                "db_table": '"pgqueue"."messages"',
+                "db_table": view("messages"),
                 "managed": False,
                 "default_permissions": ("view",),
             },
@@ -60,7 +61,7 @@ class Migration(migrations.Migration):
                 ("status", models.TextField()),
             ],
             options={
-                "db_table": '"pgqueue"."queues"',
+                "db_table": view("queues"),
                 "managed": False,
             },
         ),

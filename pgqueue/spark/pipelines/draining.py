@@ -21,9 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 
 import pgqueue.spark
-from pgqueue import QueueClient
 from pgqueue.spark.claims import COMPLETE_CLAIM, RELEASE_CLAIM, Held, held_for
-from pgqueue.spark.connections import retried_until_known
+from pgqueue.spark.connections import Instance, retried_until_known
 from pgqueue.spark.consuming import BEGIN_CLAIM, ConsumerSession
 from pgqueue.spark.errors import PipelineError
 from pgqueue.spark.pipelines.ingesting import check_queue
@@ -68,6 +67,7 @@ def drain(
     output: str | Path,
     *,
     dsn: str,
+    schema: str = "pgqueue",
     consumer: str | None = None,
     max_messages: int = 50_000,
     lock_duration: float = 300,
@@ -88,6 +88,7 @@ def drain(
         queue: the queue to drain.
         output: a directory; the checkpoint is in it, in ``_checkpoints``.
         dsn: the database.
+        schema: the schema of pgqueue there.
         consumer: the name under which messages are claimed, by one drain at a time; by default a name made of the queue
             and the output. Drains of one queue into one output, each under a name of its own, do not touch each other's
             files.
@@ -105,17 +106,18 @@ def drain(
         pgqueue.errors.QueueNotFoundError: no queue has that name.
         pgqueue.spark.errors.PipelineError: the consumer is another queue's, or in use; as Spark hands it on.
     """
-    check_queue(dsn, queue)
+    instance = Instance(dsn, schema)
+    check_queue(instance, queue)
     where = located(output)
     name = consumer or f"{queue}-lake-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
     if dry_run:
-        return _foreseen(queue, name, where, dsn)
+        return _foreseen(queue, name, where, instance)
     session = spark or pgqueue.spark.session()
     lake = opened(session, where)
-    before = _ask(dsn, LOST, consumer=name) or 0
-    claims = Claims(lake, dsn, queue, name, timedelta(seconds=lock_duration), progress)
+    before = _ask(instance, LOST, consumer=name) or 0
+    claims = Claims(lake, instance, queue, name, timedelta(seconds=lock_duration), progress)
     stream = session.readStream.format("pgqueue").options(
-        dsn=dsn,
+        **asdict(instance),
         queue=queue,
         consumer=name,
         maxMessagesPerTrigger=max_messages,
@@ -127,10 +129,10 @@ def drain(
     timed = writer.trigger(processingTime=PAUSE_OF_A_FOLLOWER) if follow else writer.trigger(availableNow=True)
     with lake.checkpoint(escaped(name)) as checkpoint, claims.closed_at_the_end():
         _run(timed.option("checkpointLocation", checkpoint.location).start(), stop or threading.Event())
-    open_claim = _ask(dsn, OPEN_CLAIM, consumer=name)
+    open_claim = _ask(instance, OPEN_CLAIM, consumer=name)
     if open_claim is not None:
         raise PipelineError(f"claim {open_claim} of consumer {name!r} is still open: run the drain again")
-    lost = (_ask(dsn, LOST, consumer=name) or 0) - before
+    lost = (_ask(instance, LOST, consumer=name) or 0) - before
     return Drained(queue, name, where, claims.messages, claims.claims, lost, dry_run=False)
 
 
@@ -148,7 +150,7 @@ class Claims:
     """Writes claims to the lake, and records which claim it has written completely."""
 
     lake: Lake
-    dsn: str
+    instance: Instance
     queue: str
     consumer: str
     lock_duration: timedelta
@@ -165,7 +167,7 @@ class Claims:
             if self.is_closed:
                 raise Stopped("the drain was stopped")
             held = held_for(batch)[self.consumer]
-            if _ask(self.dsn, BEGIN_CLAIM, lock_duration=self.lock_duration, **asdict(held)):
+            if _ask(self.instance, BEGIN_CLAIM, lock_duration=self.lock_duration, **asdict(held)):
                 self._write(batch, held)
 
     def _write(self, batch: DataFrame, held: Held) -> None:
@@ -205,15 +207,15 @@ class Claims:
     def _close(self) -> None:
         with self.turn:
             self.is_closed = True
-            claim = _ask(self.dsn, OPEN_CLAIM, consumer=self.consumer)
+            claim = _ask(self.instance, OPEN_CLAIM, consumer=self.consumer)
             if self.written is not None and self.written.claim == claim:
-                _ask(self.dsn, COMPLETE_CLAIM, **asdict(self.written))
+                _ask(self.instance, COMPLETE_CLAIM, **asdict(self.written))
             elif claim is not None:
                 self._give_back()
 
     def _give_back(self) -> None:
         """Release the claim in an attached session: another drain that uses the consumer by now keeps its claim."""
-        session = ConsumerSession(self.dsn, self.consumer, self.queue, self.lock_duration)
+        session = ConsumerSession(self.instance, self.consumer, self.queue, self.lock_duration)
         try:
             for (claim,) in session.rows(OPEN_CLAIM):
                 if claim is not None:
@@ -224,11 +226,11 @@ class Claims:
             session.close()
 
 
-def _foreseen(queue: str, consumer: str, output: str, dsn: str) -> Drained:
-    with QueueClient(dsn, listen=False) as client:
+def _foreseen(queue: str, consumer: str, output: str, instance: Instance) -> Drained:
+    with instance.client() as client:
         ready = client.get_queue_runtime_properties(queue).ready
         peeked = client.queue(queue).peek(max_messages=LONGEST_SAMPLE)
-    claimed = _ask(dsn, WAITING_IN_CLAIM, consumer=consumer) or 0
+    claimed = _ask(instance, WAITING_IN_CLAIM, consumer=consumer) or 0
     shown = tuple(
         {
             "sequence_number": message.sequence_number,
@@ -241,7 +243,7 @@ def _foreseen(queue: str, consumer: str, output: str, dsn: str) -> Drained:
     return Drained(queue, consumer, output, ready + claimed, 0, 0, dry_run=True, sample=shown)
 
 
-def _ask(dsn: str, query: str, **parameters: object) -> int | None:
+def _ask(instance: Instance, query: str, **parameters: object) -> int | None:
     """Return one number, in a transaction of its own; the query may run twice."""
-    row = retried_until_known(dsn, lambda connection: connection.execute(query.encode(), parameters).fetchone())
+    row = retried_until_known(instance, lambda connection: connection.execute(query.encode(), parameters).fetchone())
     return None if row is None else row[0]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pgqueue.spark
-from pgqueue.spark.connections import first_row
+from pgqueue.spark.connections import Instance, first_row
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import (
     CHECKPOINTS,
@@ -56,6 +55,7 @@ def export(
     output: str | Path,
     *,
     dsn: str,
+    schema: str = "pgqueue",
     queue: str | None = None,
     dry_run: bool = False,
     progress: Tell | None = None,
@@ -69,6 +69,7 @@ def export(
     Args:
         output: a directory; the checkpoint is in it, in ``_checkpoints``.
         dsn: the database.
+        schema: the schema of pgqueue there.
         queue: export only this queue. An output holds one queue, or all.
         dry_run: count and show, write nothing.
         progress: called after each batch.
@@ -79,16 +80,17 @@ def export(
         pgqueue.spark.pipelines.LakeError: the output holds the history of other queues, or has lost its checkpoint, so
             that it is not known what is new.
     """
+    instance = Instance(dsn, schema)
     if queue is not None:
-        check_queue(dsn, queue)
+        check_queue(instance, queue)
     session = spark or pgqueue.spark.session()
     lake = opened(session, located(output))
     scope = HISTORY if queue is None else f"{HISTORY} of {escaped(queue)}"
     _check(lake, scope)
-    options = {"dsn": dsn, "queue": queue or "", "columns": "*"}
+    options = {**asdict(instance), "queue": queue or "", "columns": "*"}
     dead = session.read.format("pgqueue").options(table=DEAD_LETTERS, **options).load()
     if dry_run:
-        return _foreseen(lake, dsn, queue, dead)
+        return _foreseen(lake, instance, queue, dead)
     stream = session.readStream.format("pgqueue").options(table=HISTORY, **options).load()
     settled = _add(lake, scope, stream, progress)
     dead_letters = counting(dead, lambda seen: lake.replace(seen, DEAD_LETTERS))
@@ -126,10 +128,10 @@ def _add(lake: Lake, scope: str, stream: DataFrame, progress: Tell | None) -> in
     return sum(batches)
 
 
-def _foreseen(lake: Lake, dsn: str, queue: str | None, dead: DataFrame) -> Exported:
+def _foreseen(lake: Lake, instance: Instance, queue: str | None, dead: DataFrame) -> Exported:
     last = 0
     if lake.find(HISTORY, "date=*"):
         last = lake.largest("transaction_id", lake.path(HISTORY)) or 0
-    with psycopg.connect(dsn) as connection:
+    with instance.connect() as connection:
         (settled,) = first_row(connection, NOT_EXPORTED, {"last": str(last), "queue": queue})
     return Exported(lake.root, queue, settled, dead.count(), dry_run=True, sample=sample(dead))

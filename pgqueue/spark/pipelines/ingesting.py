@@ -13,9 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 import pgqueue.spark
-from pgqueue import QueueClient
 from pgqueue.model.columns import STAGED
 from pgqueue.spark import staging
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.spark.pipelines import files
 from pgqueue.spark.pipelines.files import InputError, Source
@@ -62,6 +62,7 @@ def ingest(
     queue: str,
     *,
     dsn: str,
+    schema: str = "pgqueue",
     format: str | None = None,  # noqa: A002 - what Spark calls it
     body: str | None = None,
     # generated lines: {from message_id if is_staged: $key: str | None = None,}
@@ -99,6 +100,7 @@ def ingest(
         paths: files, directories or patterns, wherever Spark can read; and Parquet in S3.
         queue: the queue to send to.
         dsn: the database.
+        schema: the schema of pgqueue there.
         format: ``parquet``, ``json`` (an object a line) or ``csv`` (with a header); by default the one that the
             suffixes show.
         body: the body; by default the whole row as JSON, or the line itself where the file is JSON.
@@ -148,7 +150,8 @@ def ingest(
     }
     if atomicity not in (JOB, TASK):
         raise OptionError(f"atomicity must be one of {JOB}, {TASK}, not {atomicity!r}")
-    check_queue(dsn, queue)
+    instance = Instance(dsn, schema)
+    check_queue(instance, queue)
     session = spark or pgqueue.spark.session()
     source = Source(session, [paths] if isinstance(paths, str) else list(paths), format, infer=infer_schema)
     name = job or files.digest(
@@ -163,9 +166,9 @@ def ingest(
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"
     parts = 1 if atomicity == JOB else parts_of(sum(file.size for file in source.files), source.count())
-    refuse_other_layout(dsn, queue, name, parts)
+    refuse_other_layout(instance, queue, name, parts)
     name = in_parts(name, parts)
-    before = published(dsn, queue, name)
+    before = published(instance, queue, name)
     done = before.parts >= parts
     ingested = Ingested(queue, len(source.files), before.sent, before.duplicates, name, done, dry_run)
     if done:
@@ -176,7 +179,7 @@ def ingest(
         staging.message_columns(messages.schema)
         if dry_run:
             return _foreseen(ingested, source, messages)
-        sent = send_once(messages, queue, dsn=dsn, job=name, atomicity=atomicity, progress=progress)
+        sent = send_once(messages, queue, instance=instance, job=name, atomicity=atomicity, progress=progress)
     except Exception as error:
         if isinstance(error, PipelineError | AnalysisException | ParseException):
             raise
@@ -185,9 +188,9 @@ def ingest(
     return replace(ingested, sent=sent.sent, duplicates=sent.duplicates)
 
 
-def check_queue(dsn: str, queue: str) -> None:
+def check_queue(instance: Instance, queue: str) -> None:
     """Raise :class:`~pgqueue.errors.QueueNotFoundError` if the queue does not exist."""
-    with QueueClient(dsn, listen=False) as client:
+    with instance.client() as client:
         client.get_queue(queue)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from pgqueue.spark.connections import first_row
+from pgqueue.spark.connections import Instance, first_row
 from pgqueue.spark.reading import clock
 
 EVERY_SECONDS = 1.0
@@ -28,9 +28,8 @@ Tell = Callable[[Progress], None]
 
 # The server reports the rows of a running COPY; the table's statistics have those of a finished one.
 STAGED_SO_FAR = """
-    select coalesce((select sum(n_tup_ins)
-                       from pgqueue._staged_batch as staged
-                       join pg_stat_user_tables on schemaname = 'pgqueue' and relname = staged.name
+    select coalesce((select sum(pg_stat_get_tuples_inserted(to_regclass('pgqueue.' || name)))
+                       from pgqueue._staged_batch
                       where queue = %(queue)s and staged_at >= %(since)s), 0)
          + coalesce((select sum(tuples_processed)
                        from pg_stat_progress_copy
@@ -40,13 +39,13 @@ STAGED_SO_FAR = """
 
 
 @contextmanager
-def staging_watched(dsn: str, queue: str, application: str, tell: Tell | None) -> Iterator[None]:
+def staging_watched(instance: Instance, queue: str, application: str, tell: Tell | None) -> Iterator[None]:
     """Report how many rows were staged for a queue, until the end of the block. Errors of this query are ignored."""
     if tell is None:
         yield
         return
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(dsn, queue, application, tell, over), daemon=True)
+    watch = threading.Thread(target=_watch, args=(instance, queue, application, tell, over), daemon=True)
     watch.start()
     try:
         yield
@@ -55,10 +54,10 @@ def staging_watched(dsn: str, queue: str, application: str, tell: Tell | None) -
         watch.join()
 
 
-def _watch(dsn: str, queue: str, application: str, tell: Tell, over: threading.Event) -> None:
+def _watch(instance: Instance, queue: str, application: str, tell: Tell, over: threading.Event) -> None:
     most = 0
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with instance.connect(autocommit=True) as connection:
             since = clock(connection)
             while not over.wait(EVERY_SECONDS):
                 known = {"queue": queue, "since": since, "application": application}

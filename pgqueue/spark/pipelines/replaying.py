@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import uuid
 from array import array
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 import pgqueue.spark
-from pgqueue import QueueClient
 from pgqueue.model.columns import STAGED
 from pgqueue.spark import staging
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.pipelines import files
 from pgqueue.spark.pipelines.files import InputError
 from pgqueue.spark.pipelines.ingesting import check_queue
@@ -51,6 +51,7 @@ def replay(
     queue: str,
     *,
     dsn: str,
+    schema: str = "pgqueue",
     source: str | None = None,
     where: str | None = None,
     limit: int | None = None,
@@ -67,6 +68,7 @@ def replay(
     Args:
         queue: the queue to send to.
         dsn: the database.
+        schema: the schema of pgqueue there.
         source: a directory that `drain` wrote, or the dead letters of an `export`; None for the queue's own dead
             letters.
         where: send only rows for which this expression of Spark SQL is true. Bodies are text that holds JSON:
@@ -81,14 +83,15 @@ def replay(
         pgqueue.errors.QueueNotFoundError: no queue has that name.
         pgqueue.spark.pipelines.InputError: the directory holds no messages.
     """
-    check_queue(dsn, queue)
+    instance = Instance(dsn, schema)
+    check_queue(instance, queue)
     session = spark or pgqueue.spark.session()
     if source is None:
-        return _resubmit(session, queue, dsn, where, limit, dry_run, progress)
+        return _resubmit(session, queue, instance, where, limit, dry_run, progress)
     name = files.digest(files.find(session, [source]), "replay", queue, where, limit)
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"
-    sent = published(dsn, queue, name)
+    sent = published(instance, queue, name)
     done_before = sent.parts > 0
     if not done_before:
         rows = _chosen(_messages(session, source), where, limit, "enqueued_time")
@@ -97,7 +100,7 @@ def replay(
             return Replayed(queue, source, found, 0, 0, name, done_before, dry_run, sample=sample(rows))
         messages = rows.select(*(name for name in KEPT if name in rows.columns))
         staging.message_columns(messages.schema)
-        sent = send_once(messages, queue, dsn=dsn, job=name, progress=progress)
+        sent = send_once(messages, queue, instance=instance, job=name, progress=progress)
     both = sent.sent + sent.duplicates
     return Replayed(queue, source, both, sent.sent, sent.duplicates, name, done_before, dry_run)
 
@@ -120,20 +123,20 @@ def _chosen(rows: DataFrame, where: str | None, limit: int | None, order: str) -
 def _resubmit(
     session: SparkSession,
     queue: str,
-    dsn: str,
+    instance: Instance,
     where: str | None,
     limit: int | None,
     dry_run: bool,
     progress: Tell | None,
 ) -> Replayed:
-    options = {"dsn": dsn, "queue": queue, "table": "dead_letters", "columns": "*"}
+    options = {**asdict(instance), "queue": queue, "table": "dead_letters", "columns": "*"}
     dead = session.read.format("pgqueue").options(**options).load()
     rows = _chosen(dead, where, limit, "sequence_number")
     if dry_run:
         return Replayed(queue, None, rows.count(), 0, 0, None, done_before=False, dry_run=True, sample=sample(rows))
     numbers = array("q", (row[0] for row in rows.select("sequence_number").toLocalIterator(prefetchPartitions=True)))
     sent = 0
-    with QueueClient(dsn, listen=False) as client:
+    with instance.client() as client:
         for first in range(0, len(numbers), AT_ONCE):
             together = numbers[first : first + AT_ONCE].tolist()
             sent += len(client.queue(queue).dead_letters.resubmit(sequence_numbers=together))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pgqueue.spark
 from pgqueue.spark import report as reports
+from pgqueue.spark.connections import Instance
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.sending import sample
 from pgqueue.spark.report.making import TITLE
@@ -39,6 +40,7 @@ def report(
     output: str | Path,
     *,
     dsn: str,
+    schema: str = "pgqueue",
     queue: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
@@ -56,6 +58,7 @@ def report(
     Args:
         output: a directory on this machine.
         dsn: the database.
+        schema: the schema of pgqueue there.
         queue: report on this queue only.
         since: report only on what was settled at this time or later; with a time zone.
         until: report only on what was settled before this time; with a time zone.
@@ -69,11 +72,12 @@ def report(
         pgqueue.errors.QueueNotFoundError: no queue has that name.
         pgqueue.spark.report.NotReportable: a time or the bucket makes no sense.
     """
+    instance = Instance(dsn, schema)
     if queue is not None:
-        check_queue(dsn, queue)
+        check_queue(instance, queue)
     session = spark or pgqueue.spark.session()
-    with snapshot(dsn) as held:
-        read = session.read.format("pgqueue").options(dsn=dsn, queue=queue or "", snapshot=held)
+    with snapshot(dsn, schema=schema) as held:
+        read = session.read.format("pgqueue").options(**asdict(instance), queue=queue or "", snapshot=held)
         history = read.options(table="history", columns=",".join(HISTORY)).load()
         if since is not None:
             history = history.where(F.col("settled_at") >= F.lit(since))

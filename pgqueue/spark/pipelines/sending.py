@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from psycopg.conninfo import make_conninfo
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from pgqueue.spark.connections import first_row, retried_until_known
+from pgqueue.spark.connections import Instance, first_row, retried_until_known
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.pipelines.progress import Tell, staging_watched
 from pgqueue.spark.writing import JOB, TASK
@@ -45,10 +44,10 @@ class Published:
     duplicates: int
 
 
-def published(dsn: str, queue: str, job: str) -> Published:
+def published(instance: Instance, queue: str, job: str) -> Published:
     """The messages that were sent to a queue under this name until now."""
     known = [queue, f"job {job}"]
-    return Published(*retried_until_known(dsn, lambda connection: first_row(connection, PUBLISHED, known)))
+    return Published(*retried_until_known(instance, lambda connection: first_row(connection, PUBLISHED, known)))
 
 
 def in_parts(job: str, parts: int) -> str:
@@ -56,9 +55,9 @@ def in_parts(job: str, parts: int) -> str:
     return job if parts == 1 else f"{job} in {parts} parts"
 
 
-def refuse_other_layout(dsn: str, queue: str, job: str, parts: int) -> None:
+def refuse_other_layout(instance: Instance, queue: str, job: str, parts: int) -> None:
     """Raise :class:`OptionError` if a job was sent in another number of parts: the missing rows are then unknown."""
-    with psycopg.connect(dsn) as connection:
+    with instance.connect() as connection:
         known = [publisher for (publisher,) in connection.execute(LAYOUTS, {"queue": queue, "job": f"job {job}"})]
     others = [publisher for publisher in known if publisher != f"job {in_parts(job, parts)}"]
     if others:
@@ -85,7 +84,7 @@ def parted(rows: DataFrame, atomicity: str, parts: int) -> DataFrame:
 
 
 def send_once(
-    messages: DataFrame, queue: str, *, dsn: str, job: str, atomicity: str = JOB, progress: Tell | None = None
+    messages: DataFrame, queue: str, *, instance: Instance, job: str, atomicity: str = JOB, progress: Tell | None = None
 ) -> Published:
     """Send messages, unless they were sent under this name before; return what was sent under it, now or before.
 
@@ -94,10 +93,10 @@ def send_once(
     """
     application = f"pgqueue {job}"[:63]
     writer = messages.write.format("pgqueue").mode("append")
-    options: dict[str, Any] = {"queue": queue, "job": job, "atomicity": atomicity}
-    with staging_watched(dsn, queue, application, progress):
-        writer.options(dsn=make_conninfo(dsn, application_name=application), **options).save()
-    return published(dsn, queue, job)
+    options: dict[str, Any] = {"schema": instance.schema, "queue": queue, "job": job, "atomicity": atomicity}
+    with staging_watched(instance, queue, application, progress):
+        writer.options(dsn=make_conninfo(instance.dsn, application_name=application), **options).save()
+    return published(instance, queue, job)
 
 
 def sample(rows: DataFrame) -> tuple[dict[str, Any], ...]:

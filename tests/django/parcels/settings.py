@@ -9,6 +9,7 @@ from tests.django.settings import INSTALLED_APPS as APPS
 from tests.django.settings import database
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+PGQUEUE_SCHEMA = os.environ.get("PARCELS_SCHEMA", "pgqueue")
 INSTALLED_APPS = [*APPS, "tests.django.parcels"]
 MIGRATE = {"TEST": {"MIGRATE": "PGQUEUE_NO_MIGRATIONS" not in os.environ}}
 DATABASES = {

@@ -6,11 +6,14 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import DatabaseError, connections, transaction
 from django.test import TestCase, TransactionTestCase
 
 import pgqueue.django
-from pgqueue import DeadLetter, Message, Queue
+from pgqueue import DeadLetter as Refusal
+from pgqueue import Message, Queue
+from pgqueue.django.models import DeadLetter
 from pgqueue.django.testing import client, drain, run_tasks
 from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.testing import drain as drain_by_the_pool
@@ -124,7 +127,7 @@ class InTheTransactionOfATest(TestCase):
 
     def test_a_handler_that_dead_letters(self) -> None:
         def handler(_: Any) -> None:
-            raise DeadLetter("Unpayable")
+            raise Refusal("Unpayable")
 
         post(1)
         drain(parcels, handler)
@@ -167,6 +170,34 @@ class InTheTransactionOfATest(TestCase):
     def test_the_pool_finds_nothing_to_drain(self) -> None:
         post(1)
         assert drain_by_the_pool(parcels, deliver) == []
+
+
+class Administration(TestCase):
+    def setUp(self) -> None:
+        parcels = client().queue("parcels")
+        client().create_queue("parcels", exist_ok=True)
+        parcels.send_batch([Message("waits", subject="<i>"), Message("dies")])
+        (_, dead) = parcels.receive(max_messages=2)
+        dead.dead_letter("Unpayable")
+        self.client.force_login(User.objects.create_superuser("admin"))
+
+    def page(self, path: str) -> str:
+        answer = self.client.get(f"/admin/pgqueue/{path}")
+        assert answer.status_code == 200, answer
+        return str(answer.content.decode())
+
+    def test_queues(self) -> None:
+        assert "parcels" in self.page("queue/")
+
+    def test_messages(self) -> None:
+        assert "&lt;i&gt;" in self.page("queuedmessage/?queue=parcels")
+
+    def test_dead_letters(self) -> None:
+        assert "Unpayable" in self.page("deadletter/")
+        (dead,) = DeadLetter.objects.all()
+        chosen = {"action": "resubmit", "_selected_action": dead.pk, "confirmed": "yes"}
+        self.client.post("/admin/pgqueue/deadletter/", chosen)
+        assert not DeadLetter.objects.exists()
 
 
 def later() -> Any:

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from pgqueue.cli.running import run
 from pgqueue.django import dsn
+from pgqueue.django.placing import schema
 
 
 class Command(BaseCommand):
@@ -33,4 +34,5 @@ class Command(BaseCommand):
         queues = queue or sorted(found.queues)
         if not queues:
             raise CommandError(f"QUEUES of the backend {backend!r} is empty: name the queues to serve by --queue")
-        sys.exit(run(["--dsn", dsn(found.database), "worker", "pgqueue.django.worker:run_task", *queues, *arguments]))
+        place = ["--dsn", dsn(found.database), "--schema", schema()]
+        sys.exit(run([*place, "worker", "pgqueue.django.worker:run_task", *queues, *arguments]))
