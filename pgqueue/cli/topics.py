@@ -110,7 +110,9 @@ def cancel(
     pgqueue topic cancel events 4711
     """
     database.client.topic(name).cancel_scheduled(numbers)
-    return Result({"topic": name, "cancelled": numbers}, f"{output.counted(len(numbers), 'message')} of {name} cancelled")
+    return Result(
+        {"topic": name, "cancelled": numbers}, f"{output.counted(len(numbers), 'message')} of {name} cancelled"
+    )
 
 
 @on_database(topic, "delete")

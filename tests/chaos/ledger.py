@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 
@@ -100,7 +102,7 @@ class Ledger:
     async def acompleted(self, transaction: object, sequence_number: int) -> None:
         """Post the effect of a message, as :meth:`completed`, in an asynchronous transaction."""
         posting = _posting("completed", [sequence_number])
-        await adrive(transports.shared(transaction, asynchronous=True).execute(posting))
+        await adrive(transports.shared(transaction, ANY_CLIENT, asynchronous=True).execute(posting))
 
     def purged(self, transaction: object, sequence_numbers: Iterable[int]) -> None:
         """Post the messages that a transaction purges."""
@@ -121,7 +123,11 @@ class Ledger:
 
     def _post(self, what: str, transaction: object, sequence_numbers: Iterable[int]) -> None:
         posting = _posting(what, sequence_numbers)
-        drive(transports.shared(transaction, asynchronous=False).execute(posting))
+        drive(transports.shared(transaction, ANY_CLIENT, asynchronous=False).execute(posting))
+
+
+#: What a transaction takes from the client: the timeout of calls, and the schema.
+ANY_CLIENT: Any = SimpleNamespace(timeout=30.0, schema="pgqueue")
 
 
 def _posting(what: str, sequence_numbers: Iterable[int]) -> Statement[list[int]]:

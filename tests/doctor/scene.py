@@ -60,6 +60,6 @@ def found(examination: Examination) -> Iterator[tuple[str, Finding]]:
             yield result.check, finding
 
 
-def findings_of(database: Database, check: str, **options: bool) -> list[Finding]:
+def findings_of(database: Database, check: str, **options: Any) -> list[Finding]:
     """The findings of one check."""
     return [finding for name, finding in found(examine(database.direct, **options)) if name == check]

@@ -20,6 +20,7 @@ from pgqueue import LockLostError, Message, ReceivedMessage, SettlementResult
 from pgqueue.statements import settling
 from pgqueue.testing import Database
 from pgqueue.transports import drive, shared
+from tests.chaos.ledger import ANY_CLIENT
 from tests.properties.model import EXHAUSTED
 from tests.properties.play import EVERYTHING, Caller, Effect, Play, callers, deliveries, durations, places
 from tests.properties.world import MILLISECOND, World, created, milliseconds
@@ -229,7 +230,7 @@ class Calling(Play):
     def pin(self, which: int, within: int) -> None:
         def act(messages: list[ReceivedMessage], connection: Any) -> None:
             for message in messages:
-                drive(shared(connection, asynchronous=False).execute(settling.pin(message.lock)))
+                drive(shared(connection, ANY_CLIENT, asynchronous=False).execute(settling.pin(message.lock)))
 
         if caller := self.caller(within):
             self.compare_settlement([which], caller, act, self.model.hold)

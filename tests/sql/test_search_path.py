@@ -346,8 +346,11 @@ def send_again_and_again(by: Superuser, clock: Clock) -> None:
 
 
 def send_to_topics(by: Superuser, clock: Clock) -> None:
-    by.call("create_topic", "t")
+    by.call("create_topic", "t", requires_duplicate_detection=True)
     by.refused("PQ041", "create_topic", "t")
+    by.call("alter_topic", "t", default_message_time_to_live=timedelta(hours=1), user_metadata=Jsonb({}))
+    by.refused("PQ040", "alter_topic", "nope")
+    by.call("topic_settings")
     asked = Jsonb({"subject": "s", "application_properties": {"a": 1}})
     by.call("create_subscription", "t", "equal", correlation_filter=asked, set_properties=Jsonb({"b": 2}))
     by.call("create_subscription", "t", "path", json_path_filter="$.body.n > 1", max_queue_length=9)
@@ -362,6 +365,10 @@ def send_to_topics(by: Superuser, clock: Clock) -> None:
     by.call("publish_to_topic", "t", Jsonb({"n": 2}), subject="s", application_properties=Jsonb({"a": 1}))
     by.call("publish_batch_to_topic", "t", [Jsonb({"n": 2})], priorities=[1])
     by.refused("PQ040", "publish_to_topic", "nope", Jsonb(1))
+    later = [clock.now() + timedelta(hours=1)]
+    by.call("send_to_topic", "t", [Jsonb({"n": 2})], message_ids=["a"], scheduled_enqueue_times=later)
+    by.refused(stage.MESSAGE_NOT_FOUND, "cancel_scheduled", "t", [-1])
+    by.call("cancel_scheduled", "t", [])
     by.call("alter_subscription", "t", "path", asked)
     by.call("drop_subscription", "t", "idle")
     by.refused("PQ042", "publish_to_topic", "t", Jsonb(1), require_subscription=True)

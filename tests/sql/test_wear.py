@@ -192,6 +192,7 @@ STATEMENTS = {
     "discard_staged": "select pgqueue.discard_staged('job')",
     "publish": "select from pgqueue.publish('distinct', '{{}}', 0, 'publisher', 1)",
     "publish_to_topic": "select from pgqueue.publish_to_topic('topic', '1')",
+    "send_to_topic": "select from pgqueue.send_to_topic('topic', '{{1,2}}')",
     "publish_batch_to_topic": "select from pgqueue.publish_batch_to_topic('topic', '{{1,2}}')",
     "record_action": "select pgqueue.record_action('PURGE', 'q')",
     "create_schedule": "select pgqueue.create_schedule('new', 'q', every => '1 hour', body => '1')",
@@ -205,6 +206,7 @@ UNTRIED = dict.fromkeys(
     [
         "_sequences_behind",  # the doctor's: reads the highest number of each queue
         "alter_subscription",
+        "alter_topic",
         "clock",
         "create_rule",
         "create_subscription",
@@ -234,6 +236,7 @@ UNTRIED = dict.fromkeys(
         "_priority",
         "_refuse_transaction",
         "server_run",
+        "topic_settings",
         "_settling_xid",
     ],
     NO_ROWS,

@@ -117,6 +117,8 @@ RECORDS = {
     "batch_change": "(batch_id, stripe) select gen_random_uuid(), n % 16 from generate_series(1, {n}) n",
     "recorded_effect": "select {id}, 'id ' || n, '', null, now(), now() from generate_series(1, {n}) n",
     "failed_message": "select {id}, n, null, null, null from generate_series(1, {n}) n",
+    "scheduled_on_topic": "select (select min(id) from pgqueue.topic), n, 0, null, pgqueue.clock()"
+    " from generate_series(1, {n}) n",
     "published_batch": "select {id}, 'p', n, 1, 0, pgqueue.clock(), pgqueue.clock() from generate_series(1, {n}) n",
 }
 SESSIONS = """

@@ -20,16 +20,15 @@ begin
     if not pgqueue._may_send(known.senders) then
         perform pgqueue._refuse_access('SEND', topic, 'topic');
     end if;
-    perform from pgqueue.scheduled_on_topic where topic_id = known.id and sequence_number = any (wanted) and queue_id = 0 order by sequence_number for update;
     for held in
         select queue_id, array_agg(copy order by copy) as copies
           from pgqueue.scheduled_on_topic
-         where topic_id = known.id and sequence_number = any (wanted) and queue_id <> 0
+          join pgqueue.queue on queue.id = queue_id         -- not of a subscription that was dropped
+         where topic_id = known.id and sequence_number = any (wanted)
          group by queue_id
          order by queue_id
     loop
         select * into target from pgqueue.queue where id = held.queue_id;
-        continue when not found;                       -- the subscription was dropped
         perform pgqueue._delete_scheduled(target, pgqueue._lock_scheduled(target, held.copies), 'CANCELLED');
     end loop;
     with cancelled as (

@@ -104,10 +104,10 @@ begin
                       reply_to_session_id, "to", partition_key, unique_key, unique_scope, nth
                       -- end
                )
-         where known_as is null or known_as[nth] = drawn[nth]
     ), matched as materialized (
         select nth, queue_id, properties,
-               least(target.default_message_time_to_live, known.default_message_time_to_live) as default_message_time_to_live, awaited_until > moment as is_awaited,
+               least(target.default_message_time_to_live, known.default_message_time_to_live) as default_message_time_to_live,
+               awaited_until > moment as is_awaited,
                bool_and(                             -- all messages of a queue in one way, which keeps their order
                    pgqueue._takes_plain_messages(target) and coalesce(priority, 0) = 0
                    and num_nonnulls(time_to_live, scheduled_enqueue_time, unique_key) = 0
@@ -124,6 +124,10 @@ begin
           join pgqueue.queue as target on target.id = queue_id
          cross join lateral (
                select coalesce(application_properties || set_properties, set_properties, application_properties)) as merged (properties)
+         where known_as is null or known_as[nth] = drawn[nth]
+    ), numbered as materialized (                     -- once, in whatever order its rows are joined
+        select nextval('pgqueue.sequence_number') as number, *
+          from (select * from matched where is_plain order by nth, queue_id) as ordered
     ), stored as (
         insert into pgqueue.message (
             -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
@@ -140,8 +144,7 @@ begin
                content_type, reply_to, properties, moment + default_message_time_to_live, default_message_time_to_live,
                session_id, reply_to_session_id, "to", partition_key
                -- end
-          from (select nextval('pgqueue.sequence_number') as number, *
-                  from (select * from matched where is_plain order by nth, queue_id) as ordered) as numbered
+          from numbered
           join message using (nth)
     )
     select array(select count(queue_id) from generate_series(1, size) as nth left join matched using (nth) group by nth order by nth),
@@ -190,11 +193,13 @@ begin
                    from unnest(places, queues, altered) as routed (place, queue_id, properties)
                   where queue_id = target.id
                   order by place) as routed;
-        insert into pgqueue.scheduled_on_topic (topic_id, sequence_number, queue_id, copy, scheduled_enqueue_time)
-        select known.id, drawn[place], target.id, copy, scheduled_enqueue_times[place]
-          from unnest(array(select place from unnest(places, queues) as routed (place, queue_id) where queue_id = target.id order by place),
-                      copies) as sent (place, copy)
-         where copy > 0 and scheduled_enqueue_times[place] > moment;
+        if drawn is not null then
+            insert into pgqueue.scheduled_on_topic (topic_id, sequence_number, queue_id, copy, scheduled_enqueue_time)
+            select known.id, drawn[place], target.id, copy, scheduled_enqueue_times[place]
+              from unnest(array(select place from unnest(places, queues) as routed (place, queue_id) where queue_id = target.id order by place),
+                          copies) as sent (place, copy)
+             where copy > 0 and scheduled_enqueue_times[place] > moment;
+        end if;
     end loop;
     if drawn is not null then
         insert into pgqueue.scheduled_on_topic (topic_id, sequence_number, queue_id, scheduled_enqueue_time)

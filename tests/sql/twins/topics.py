@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.sql import test_roles, test_topics
+from tests.sql import test_roles, test_topic_settings, test_topics
 from tests.sql.stage import QUEUE_FULL
 from tests.sql.twins.twin import Twin
 
@@ -113,6 +113,66 @@ TWINS = [
         "not pgqueue._may_send(known.senders)",
         "false",
         partial(test_roles.a_role_may_do_what_it_was_granted, kind="stranger"),
+    ),
+    Twin(
+        "_publish_to_topic",
+        "if known.status <> 'ACTIVE' then",
+        "if false then",
+        test_topic_settings.test_nothing_is_sent_to_a_topic_that_is_disabled,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "least(target.default_message_time_to_live, known.default_message_time_to_live)",
+        "target.default_message_time_to_live",
+        test_topic_settings.test_a_message_expires_by_the_shortest_time_to_live,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "if known.default_message_time_to_live is not null then",
+        "if false then",
+        test_topic_settings.test_a_message_expires_by_the_shortest_time_to_live,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "         where known_as is null or known_as[nth] = drawn[nth]\n",
+        "",
+        test_topic_settings.test_a_duplicate_is_stored_in_no_subscription,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "where count = 0 and (known_as is null or known_as[nth] = drawn[nth])",
+        "where count = 0",
+        test_topic_settings.test_a_duplicate_is_stored_in_no_subscription,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "where copy > 0 and ",
+        "where ",
+        test_topic_settings.test_a_subscription_that_knows_a_message_already_keeps_it,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "coalesce(known_as[nth], drawn[nth])",
+        "drawn[nth]",
+        test_topic_settings.test_a_scheduled_duplicate_has_the_number_of_the_first,
+    ),
+    Twin(
+        "_cancel_on_topic",
+        "\n           and scheduled_enqueue_time > pgqueue.clock() ",
+        "",
+        test_topic_settings.test_a_message_whose_time_has_come_is_not_cancelled_anywhere,
+    ),
+    Twin(
+        "_cancel_on_topic",
+        "not pgqueue._may_send(known.senders)",
+        "false",
+        test_topic_settings.test_only_those_who_may_send_to_the_topic_cancel,
+    ),
+    Twin(
+        "drop_topic",
+        "        delete from pgqueue.sent_message_id where queue_id = -dropped;\n",
+        "",
+        test_topic_settings.test_a_topic_that_is_dropped_is_forgotten_with_its_ids,
     ),
     Twin(
         "_find_topic",

@@ -24,6 +24,7 @@ from tests.sql import (
     test_schedules,
     test_staging,
     test_sweep,
+    test_topic_settings,
     test_workers,
 )
 from tests.sql.twins.tokens import FRESH, RETURNED
@@ -223,6 +224,18 @@ TWINS = [
         "limit max_records - ids - effects - batches - ended\n                  for update skip locked",
         "limit max_records - ids - effects - batches - ended",
         test_results.test_a_sweep_skips_a_subscription_of_a_queue_that_is_dropped,
+    ),
+    Twin(
+        "_forget_on_topics",
+        "ctid = any (ids) for update skip locked",
+        "ctid = any (ids) for update",
+        test_topic_settings.test_a_sweep_skips_an_id_that_is_being_sent_again,
+    ),
+    Twin(
+        "_forget_on_topics",
+        "ctid = any (due) for update skip locked",
+        "ctid = any (due) for update",
+        test_topic_settings.test_a_sweep_skips_a_message_that_is_being_cancelled,
     ),
     Twin("_expire_due", " skip locked", "", test_expiring.test_a_sweep_skips_what_a_receiver_is_removing),
     Twin(

@@ -1,0 +1,2 @@
+-- ANYONE
+select * from pgqueue.topic_settings();

@@ -1,0 +1,355 @@
+"""Settings of topics, and the cancelling of messages that are scheduled on them. See docs/topics.md."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from pgqueue.testing import Database
+from tests.sql.stage import (
+    INVALID_ARGUMENT,
+    MESSAGE_NOT_FOUND,
+    QUEUE_DISABLED,
+    Session,
+    Stage,
+    refused,
+)
+from tests.sql.test_topics import NO_SUBSCRIPTION, UNKNOWN_TOPIC, explained, publish, stored, subscribe
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+WINDOW = timedelta(minutes=10)
+
+#: A plain subscription, and those that take messages in the other way.
+SUBSCRIPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "bounded": {"max_queue_length": 9},
+    "size": {"max_message_size": 99},
+}
+
+SCHEDULE = """
+select copies, sequence_number
+  from pgqueue.send_to_topic('t', %(bodies)s, message_ids => %(ids)s,
+                             scheduled_enqueue_times => array(
+                                 select pgqueue.clock() + delay from unnest(%(delays)s::interval[]) as delay))
+"""
+
+
+def created(session: Session, **settings: Any) -> None:
+    session.call("create_topic", topic="t", **settings)
+    for name, given in SUBSCRIPTIONS.items():
+        subscribe(session, name, **given)
+
+
+def schedule(
+    session: Session, *bodies: Any, delays: list[timedelta | None] | None = None, ids: list[str] | None = None
+) -> list[tuple[int, int | None]]:
+    """How many copies each message has, and its number in the topic."""
+    return session.rows(
+        SCHEDULE,
+        bodies=[Jsonb(body) for body in bodies],
+        ids=ids,
+        delays=[HOUR] * len(bodies) if delays is None else delays,
+    )
+
+
+def cancel(session: Session, *numbers: int | None) -> int:
+    cancelled: int = session.value("select pgqueue.cancel_scheduled('t', %(numbers)s::bigint[])", numbers=list(numbers))
+    return cancelled
+
+
+def scheduled(session: Session) -> list[tuple[str, Any]]:
+    found = session.rows("select queue, body from pgqueue.scheduled_messages order by queue, sequence_number")
+    return [(queue.removeprefix("t/Subscriptions/"), body) for queue, body in found]
+
+
+def remembered(session: Session) -> int:
+    count: int = session.value("select count(*) from pgqueue.scheduled_on_topic")
+    return count
+
+
+def test_settings_are_given_changed_and_shown(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="plain")
+        ann.call(
+            "create_topic", topic="t", status="SEND_DISABLED", user_metadata=Jsonb({"team": 7}),
+            default_message_time_to_live=HOUR, requires_duplicate_detection=True,
+            duplicate_detection_history_time_window=MINUTE,
+        )  # fmt: skip
+        assert ann.rows("select * from pgqueue.topic_settings()") == [
+            ("plain", "ACTIVE", None, None, False, WINDOW),
+            ("t", "SEND_DISABLED", {"team": 7}, HOUR, True, MINUTE),
+        ]
+        ann.call("alter_topic", topic="t")
+        ann.call("alter_topic", topic="t", status="ACTIVE", default_message_time_to_live=timedelta(0))
+        ann.call("alter_topic", topic="t", user_metadata=Jsonb(None))
+        assert ann.rows("select * from pgqueue.topic_settings() where name = 't'") == [
+            ("t", "ACTIVE", None, None, True, MINUTE)
+        ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"status": "RECEIVE_DISABLED"},
+        {"status": "open"},
+        {"default_message_time_to_live": timedelta(-1)},
+        {"duplicate_detection_history_time_window": timedelta(days=8)},
+    ],
+)
+def test_a_setting_out_of_its_bounds_is_refused(database: Database, settings: dict[str, Any]) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        with refused(INVALID_ARGUMENT):
+            ann.call("create_topic", topic="t", **settings)
+        ann.call("create_topic", topic="t")
+        with refused(INVALID_ARGUMENT):
+            ann.call("alter_topic", topic="t", **settings)
+        with refused(UNKNOWN_TOPIC):
+            ann.call("alter_topic", topic="none", status="ACTIVE")
+
+
+def test_nothing_is_sent_to_a_topic_that_is_disabled(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann)
+        for status in ("SEND_DISABLED", "DISABLED"):
+            ann.call("alter_topic", topic="t", status=status)
+            with refused(QUEUE_DISABLED):
+                publish(ann)
+        ann.call("alter_topic", topic="t", status="ACTIVE")
+        assert publish(ann) == 3
+
+
+def test_a_message_expires_by_the_shortest_time_to_live(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann, default_message_time_to_live=HOUR)
+        subscribe(ann, "short", default_message_time_to_live=MINUTE)
+        subscribe(ann, "long", default_message_time_to_live=2 * HOUR, max_queue_length=9)
+        publish(ann)
+        publish(ann, time_to_live=10 * MINUTE)
+        publish(ann, time_to_live=2 * HOUR)
+        lives = "select queue, expires_at - enqueued_time from pgqueue.messages order by queue, sequence_number"
+        found: dict[str, list[timedelta]] = {}
+        for queue, life in ann.rows(lives):
+            found.setdefault(queue.removeprefix("t/Subscriptions/"), []).append(life)
+        usual = [HOUR, 10 * MINUTE, HOUR]
+        assert found == dict.fromkeys((*SUBSCRIPTIONS, "long"), usual) | {"short": [MINUTE] * 3}
+
+
+def test_a_duplicate_is_stored_in_no_subscription(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann, requires_duplicate_detection=True)
+        assert [publish(ann, n, message_id="a") for n in range(2)] == [3, 0]
+        assert publish(ann, 2, message_id="a", require_subscription=True) == 0
+        assert [publish(ann, n) for n in (3, 3)] == [3, 3]
+        batch = "select pgqueue.publish_batch_to_topic('t', %(bodies)s, message_ids => %(ids)s)"
+        assert ann.values(batch, bodies=[Jsonb(n) for n in (4, 5, 6)], ids=["b", "b", "a"]) == [3, 0, 0]
+        assert [body for name, body in stored(ann) if name == "plain"] == [0, 3, 3, 4]
+        stage.passes(WINDOW)
+        assert publish(ann, 7, message_id="a") == 3
+
+
+def test_a_message_of_a_batch_that_none_takes_is_named_beside_a_duplicate(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t", requires_duplicate_detection=True)
+        subscribe(ann, "even", json_path_filter="$.body % 2 == 0")
+        publish(ann, 2, message_id="a")
+        batch = """select pgqueue.publish_batch_to_topic('t', %(bodies)s, message_ids => %(ids)s,
+                                                         require_subscription => true)"""
+        with refused(NO_SUBSCRIPTION), explained("matches message 3"):
+            ann.rows(batch, bodies=[Jsonb(n) for n in (2, 4, 5)], ids=["a", "b", "c"])
+        assert ann.values(batch, bodies=[Jsonb(n) for n in (2, 4)], ids=["a", "b"]) == [0, 1]
+
+
+def test_a_sender_waits_for_the_outcome_of_the_same_id(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        created(ann, requires_duplicate_detection=True)
+        ann.begin()
+        assert publish(ann, 1, message_id="a") == 3
+        waiting = bob.starts(lambda: publish(bob, 2, message_id="a"))
+        ann.rollback()
+        assert waiting.result() == 3
+
+
+def test_ids_and_numbers_are_forgotten_when_they_are_over(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann, requires_duplicate_detection=True)
+        for n in range(3):
+            publish(ann, n, message_id=f"id {n}")
+        schedule(ann, 1, 2, delays=[WINDOW, HOUR])
+        stage.passes(WINDOW)
+        assert ann.table("sweep", dry_run=True)[-1][5] == 3 + 4
+        assert sum(row[5] for row in ann.table("sweep", max_messages=2) if row[0] is None) <= 4
+        while any(row[0] is None for row in ann.table("sweep")):
+            pass
+        assert ann.value("select count(*) from pgqueue.sent_message_id") == 0
+        assert remembered(ann) == 4
+        ann.call("drop_topic", topic="t")
+        assert remembered(ann) == 0
+
+
+def test_a_topic_that_is_dropped_is_forgotten_with_its_ids(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann, requires_duplicate_detection=True)
+        publish(ann, 1, message_id="a")
+        ann.call("drop_topic", topic="t")
+        assert ann.value("select count(*) from pgqueue.sent_message_id") == 0
+
+
+def test_a_sweep_skips_an_id_that_is_being_sent_again(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        created(ann, requires_duplicate_detection=True)
+        publish(ann, message_id="a")
+        stage.passes(WINDOW)
+        ann.begin()
+        publish(ann, message_id="a")
+        bob.table("sweep")
+        ann.commit()
+        assert publish(bob, message_id="a") == 0
+
+
+def test_a_sweep_skips_a_message_that_is_being_cancelled(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        created(ann)
+        [(_, number)] = schedule(ann, 1)
+        ann.begin()
+        assert cancel(ann, number) == 1
+        stage.passes(HOUR)
+        bob.table("sweep")
+        ann.rollback()
+        assert remembered(bob) == 4
+
+
+def test_a_scheduled_message_is_cancelled_in_all_subscriptions(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann)
+        sent = schedule(ann, 1, 2, 3, 4, delays=[HOUR, None, HOUR, timedelta(0)])
+        assert [copies for copies, _ in sent] == [3] * 4
+        assert [number is None for _, number in sent] == [False, True, False, True]
+        first, third = sent[0][1], sent[2][1]
+        assert cancel(ann, third) == 1
+        assert scheduled(ann) == [("bounded", 1), ("plain", 1), ("size", 1)]
+        assert cancel(ann) == 0
+        assert cancel(ann, first, first) == 1
+        assert scheduled(ann) == []
+        assert remembered(ann) == 0
+
+
+def test_all_or_none_are_cancelled(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann)
+        [(_, number), (_, other)] = schedule(ann, 1, 2)
+        for wrong in (12_345, None, -1):
+            with refused(MESSAGE_NOT_FOUND):
+                cancel(ann, number, wrong)
+        cancel(ann, other)
+        with refused(MESSAGE_NOT_FOUND):
+            cancel(ann, number, other)
+        assert scheduled(ann) == [("bounded", 1), ("plain", 1), ("size", 1)]
+        ann.begin()
+        cancel(ann, number)
+        ann.rollback()
+        assert len(scheduled(ann)) == 3
+
+
+def test_a_message_whose_time_has_come_is_not_cancelled_anywhere(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann)
+        [(_, number)] = schedule(ann, 1)
+        stage.passes(HOUR)
+        assert ann.rows("select body from pgqueue.receive('t/Subscriptions/plain')") == [(1,)]
+        with refused(MESSAGE_NOT_FOUND):
+            cancel(ann, number)
+        assert [name for name, _ in scheduled(ann)] == ["bounded", "size"]
+
+
+def test_two_that_cancel_a_message_do_so_once(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        created(ann)
+        [(_, number)] = schedule(ann, 1)
+        ann.begin()
+        assert cancel(ann, number) == 1
+        waiting = bob.starts(lambda: cancel(bob, number))
+        ann.commit()
+        with refused(MESSAGE_NOT_FOUND):
+            waiting.result()
+
+
+def test_what_is_left_of_a_message_is_cancelled(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann)
+        [(_, number)] = schedule(ann, 1)
+        ann.call("drop_subscription", topic="t", subscription="plain")
+        ann.call("purge_queue", queue="t/Subscriptions/size")
+        assert cancel(ann, number) == 1
+        assert scheduled(ann) == []
+
+
+def test_a_message_that_no_subscription_takes_is_cancelled_too(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        [(copies, number)] = schedule(ann, 1)
+        assert (copies, cancel(ann, number)) == (0, 1)
+
+
+def test_a_scheduled_duplicate_has_the_number_of_the_first(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann, requires_duplicate_detection=True)
+        first = schedule(ann, 1, ids=["a"])
+        assert schedule(ann, 2, ids=["a"]) == [(0, first[0][1])]
+        assert cancel(ann, first[0][1]) == 1
+        assert scheduled(ann) == []
+
+
+def test_a_subscription_that_knows_a_message_already_keeps_it(database: Database) -> None:
+    """Its copy is that of the earlier message, which is not cancelled."""
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "distinct", requires_duplicate_detection=True)
+        subscribe(ann, "plain")
+        schedule(ann, 1, ids=["a"])
+        [(copies, number)] = schedule(ann, 2, ids=["a"])
+        assert (copies, remembered(ann)) == (2, 3 + 2)
+        cancel(ann, number)
+        assert scheduled(ann) == [("distinct", 1), ("plain", 1)]
+
+
+def test_only_those_who_may_send_to_the_topic_cancel(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann)
+        [(_, number)] = schedule(ann, 1)
+        role = f"test_{database.name}"
+        ann.rows(f"create role {role}")
+        try:
+            ann.rows(f"set role {role}")
+            with refused("42501"):
+                cancel(ann, number)
+            ann.rows("reset role")
+            ann.call("grant_send", queue="t", role=role)
+            ann.rows(f"set role {role}")
+            assert cancel(ann, number) == 1
+        finally:
+            ann.rows("reset role")
+            ann.rows(f"drop role {role}")
