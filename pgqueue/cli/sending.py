@@ -15,7 +15,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from pgqueue import Message, Queue, SequenceNumber, Topic
+from pgqueue import Message, Published, Queue, SequenceNumber, Topic
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
@@ -189,7 +189,11 @@ def send(
         read = reader.read_argument(whole)
         sent = [target.send(read, on_conflict=on_conflict) if isinstance(target, Queue) else target.send(read)]
     if topic:
-        return Result({"topic": name, "subscriptions": sent}, _counts(name, sent))
+        numbers = [each.sequence_number for each in sent if isinstance(each, Published)]
+        return Result(
+            {"topic": name, "subscriptions": sent, "sequence_numbers": numbers},
+            _counts(name, sent) + _number(name, numbers),
+        )
     duplicate = any(isinstance(number, SequenceNumber) and number.is_duplicate for number in sent)
     if duplicate:
         same = ", ".join(f"{name} {message[name]}" for name in ("message_id", "unique_key") if name in message)
@@ -232,6 +236,13 @@ def _messages(file: str, stream: BinaryIO, reader: Reader) -> Iterator[Message]:
 
 def _opened(file: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer) if file == STDIN else Path(file).open("rb")
+
+
+def _number(topic: str, numbers: Sequence[int | None]) -> str:
+    """How to cancel the one message that is scheduled."""
+    if len(numbers) != 1 or numbers[0] is None:
+        return ""
+    return f", scheduled as {numbers[0]}: `pgqueue topic cancel {topic} {numbers[0]}` cancels it"
 
 
 def _counts(topic: str, counts: Sequence[int]) -> str:

@@ -72,7 +72,8 @@ def create_topic(
 ) -> Result:
     """Create a topic. `pgqueue subscription create` makes queues for what is sent to it."""
     created = database.client.create_topic(name, exist_ok=exist_ok, **settings)
-    return Result(created, f"topic {name} created", documents.topic_record)
+    document = {"topic": name, "created": True, **documents.plain(created)}
+    return Result(document, f"topic {name} created", lambda _: documents.topic_record(created))
 
 
 @on_database(topic, "show")

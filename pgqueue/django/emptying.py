@@ -15,6 +15,7 @@ EMPTIED: Final[tuple[LiteralString, ...]] = (
     "consumer",
     "message",
     "scheduled_message",
+    "scheduled_on_topic",
     "dead_letter",
     "failed_message",
     "session",

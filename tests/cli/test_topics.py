@@ -11,7 +11,9 @@ from tests.cli.command_line import CommandLine
 
 def test_topics_and_subscriptions_are_created_changed_and_deleted(pgqueue: CommandLine, client: QueueClient) -> None:
     assert "there is no topic yet" in pgqueue("topic", "list").err
-    assert pgqueue("topic", "create", "events").out == "topic events created\n"
+    made = pgqueue("topic", "create", "events", "--default-message-time-to-live", "2d").out
+    assert made.startswith("topic events created\n")
+    assert "2d" in made
     assert "no subscription yet" in pgqueue("subscription", "list", "events").err
     filtered = ["--subject", "paid", "-p", "country=CH", "-p", "n:=1", "--set-property", "checked:=false"]
     created = pgqueue("subscription", "create", "events", "billing", *filtered, "--lock-duration", "5m")
@@ -36,6 +38,30 @@ def test_topics_and_subscriptions_are_created_changed_and_deleted(pgqueue: Comma
     assert pgqueue("subscription", "delete", "events", "large", "--yes").out == "subscription large of events deleted\n"
     assert pgqueue("topic", "delete", "events", "--yes", "--json").document == {"topic": "events", "deleted": True}
     assert client.list_topics() == []
+
+
+def test_a_topic_is_shown_and_changed(pgqueue: CommandLine, client: QueueClient) -> None:
+    assert pgqueue("topic", "create", "events", "--json").document["created"] is True
+    shown = pgqueue("topic", "update", "events", "--status", "send_disabled", "--user-metadata", '{"a": 1}', "--json")
+    assert (shown.document["status"], shown.document["user_metadata"]) == ("SEND_DISABLED", {"a": 1})
+    assert "SEND_DISABLED" in pgqueue("topic", "show", "events").out
+    assert "SEND_DISABLED" in pgqueue("topic", "list").out
+    assert "name at least one setting" in pgqueue("topic", "update", "events").only_error
+    assert "`pgqueue topic list` shows the topics" in pgqueue("topic", "show", "none").only_error
+    assert "`pgqueue topic update" in pgqueue("send", "--topic", "events", "1").only_error
+
+
+def test_a_scheduled_message_of_a_topic_is_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "all")
+    document = pgqueue("send", "--topic", "events", "1", "--at", "1h", "--json").document
+    (number,) = document["sequence_numbers"]
+    assert document["subscriptions"] == [1]
+    said = pgqueue("send", "--topic", "events", "2", "--at", "1h").out
+    assert f"`pgqueue topic cancel events {number + 2}` cancels it" in said
+    assert pgqueue("topic", "cancel", "events", str(number)).out == "1 message of events cancelled\n"
+    assert [each.body for each in client.subscription("events", "all").peek()] == [2]
+    assert "has no scheduled message" in pgqueue("topic", "cancel", "events", str(number)).only_error
 
 
 def test_rules_are_created_listed_and_deleted(pgqueue: CommandLine, client: QueueClient) -> None:

@@ -10,13 +10,15 @@ from uuid import uuid4
 
 import pytest
 
-from pgqueue import CorrelationFilter, JsonPathFilter, Message, SqlFilter
+from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueStatus, SqlFilter
 from pgqueue.errors import (
     InvalidArgumentError,
+    MessageNotFoundError,
     MessageNotReadableError,
     MessageNotSerializableError,
     NoSubscriptionError,
     QueueAlreadyExistsError,
+    QueueDisabledError,
     QueueFullError,
     QueueNotFoundError,
     TopicAlreadyExistsError,
@@ -175,6 +177,74 @@ def test_a_subscription_that_cannot_be_read_affects_no_other(either: World, topi
     with pytest.raises(MessageNotReadableError, match="of odd cannot be read"):
         either.client.list_subscriptions(topic.name)
     either.client.delete_topic(topic.name)
+
+
+def test_a_topic_has_settings(either: World, topic: Any) -> None:
+    client, name = either.client, topic.name
+    client.create_subscription(name, "s")
+    made = client.update_topic(
+        name, requires_duplicate_detection=True, default_message_time_to_live=timedelta(hours=1), user_metadata=[1.5]
+    )
+    assert made == client.get_topic(name)
+    assert (made.subscriptions, made.status, made.user_metadata) == (1, QueueStatus.ACTIVE, [1.5])
+    assert client.create_topic(name, exist_ok=True, status="DISABLED") == made
+    assert made in client.list_topics()
+    assert [topic.send(Message(n, message_id="same")) for n in range(2)] == [1, 0]
+    (kept,) = client.subscription(name, "s").peek()
+    assert kept.expires_at == kept.enqueued_time + timedelta(hours=1)
+    changed = client.update_topic(
+        name, status=QueueStatus.SEND_DISABLED, default_message_time_to_live=None, user_metadata=None
+    )
+    assert (changed.default_message_time_to_live, changed.raw_user_metadata) == (None, None)
+    with pytest.raises(QueueDisabledError, match=r"Set its status to ACTIVE with client\.update_topic"):
+        topic.send(Message(1))
+
+
+def test_a_wrong_setting_of_a_topic_is_refused(either: World, topic: Any) -> None:
+    client = either.client
+    with pytest.raises(TypeError, match="no setting of a topic is called lock_duration"):
+        client.update_topic(topic.name, lock_duration=timedelta(minutes=1))  # type: ignore[call-arg]
+    with pytest.raises(InvalidArgumentError, match="ACTIVE, DISABLED or SEND_DISABLED"):
+        client.update_topic(topic.name, status=QueueStatus.RECEIVE_DISABLED)
+    with pytest.raises(InvalidArgumentError, match="status cannot be None"):
+        client.update_topic(topic.name, status=None)
+    for call in (client.get_topic, client.update_topic):
+        with pytest.raises(TopicNotFoundError, match="none"):
+            call("none")
+    with pytest.raises(TopicNotFoundError, match="none"):
+        client.topic("none").cancel_scheduled([1])
+
+
+def test_a_scheduled_message_is_cancelled_in_all_subscriptions(either: World, topic: Any) -> None:
+    for name in ("one", "two"):
+        either.client.create_subscription(topic.name, name)
+    later = datetime.now(UTC) + timedelta(days=1)
+    first = topic.send(Message(1, scheduled_enqueue_time=later))
+    second, now = topic.send_batch([Message(2, scheduled_enqueue_time=later), Message(3)])
+    assert (first, second, now, now.sequence_number) == (2, 2, 2, None)
+    topic.cancel_scheduled([first])
+    assert [bodies(either, topic, name) for name in ("one", "two")] == [[2, 3]] * 2
+    with pytest.raises(MessageNotFoundError, match="has no scheduled message"):
+        topic.cancel_scheduled([second, first])
+    with pytest.raises(InvalidArgumentError, match="was not scheduled"):
+        topic.cancel_scheduled([second, now])
+    topic.cancel_scheduled([second.sequence_number])
+    topic.cancel_scheduled([])
+    assert bodies(either, topic, "one") == [3]
+
+
+def test_a_cancellation_takes_part_in_the_callers_transaction(caller: World) -> None:
+    name = f"topic-of-{caller.name}"
+    caller.client.create_topic(name)
+    caller.client.create_subscription(name, "s")
+    topic: Any = caller.client.topic(name)
+    sent = topic.send(Message(1, scheduled_enqueue_time=datetime.now(UTC) + timedelta(days=1)))
+    for end, left in (("rollback", 1), ("commit", 0)):
+        with caller.transaction() as transaction:
+            topic.cancel_scheduled([sent], transaction=transaction.handle)
+            getattr(transaction, end)()
+        assert len(caller.client.subscription(name, "s").peek()) == left
+    caller.client.delete_topic(name)
 
 
 def test_a_queue_that_is_taken_for_a_topic_is_called_a_queue(either: World) -> None:

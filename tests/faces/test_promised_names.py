@@ -43,7 +43,9 @@ QueueClient.pause_schedule(name)
 QueueClient.resume_schedule(name)
 QueueClient.run_schedule(name)
 QueueClient.delete_schedule(name)
-QueueClient.create_topic(name, exist_ok=)
+QueueClient.create_topic(name, exist_ok=, **settings)
+QueueClient.get_topic(name)
+QueueClient.update_topic(name, **settings)
 QueueClient.delete_topic(name)
 QueueClient.list_topics()
 QueueClient.create_subscription(topic, name, filter=, set_properties=, exist_ok=, **settings)
@@ -69,6 +71,7 @@ QueueClient.topic(name, body_type=)
 QueueClient.subscription(topic, name, body_type=)
 Topic.send(message, transaction=, require_subscription=)
 Topic.send_batch(messages, transaction=, require_subscription=)
+Topic.cancel_scheduled(sequence_numbers, transaction=)
 Queue.send(message, on_conflict=, batch=, transaction=)
 Queue.send_batch(messages, on_conflict=, batch=, transaction=)
 Queue.schedule(message, at=, batch=, transaction=)
@@ -212,7 +215,10 @@ FIELDS = {
         "locked_by", "expires_at", "message_id", "correlation_id", "subject", "session_id", "dead_letter_reason",
         "dead_lettered_at", "last_error", "body",
     },
-    "TopicProperties": {"name", "subscriptions", "created_at"},
+    "TopicProperties": {
+        "name", "subscriptions", "created_at", "status", "user_metadata", "default_message_time_to_live",
+        "requires_duplicate_detection", "duplicate_detection_history_time_window",
+    },
     "SubscriptionProperties": {"topic", "name", "filter", "set_properties", "created_at", "queue"},
 }  # fmt: skip
 
@@ -301,7 +307,10 @@ renew_session_lock(queue, session_id, lock_token, lock_duration)
 release_session(queue, session_id, lock_token)
 get_session_state(queue, session_id, lock_token)
 set_session_state(queue, session_id, lock_token, state, binary_state)
-create_topic(topic)
+create_topic(topic, status, user_metadata, default_message_time_to_live, requires_duplicate_detection)
+alter_topic(topic, status, user_metadata, default_message_time_to_live, requires_duplicate_detection)
+send_to_topic(topic, bodies, scheduled_enqueue_times)
+topic_settings()
 drop_topic(topic)
 create_subscription(topic, subscription, correlation_filter, json_path_filter, set_properties, lock_duration)
 create_rule(topic, subscription, rule, correlation_filter, json_path_filter, sql_filter, set_properties)
