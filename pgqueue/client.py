@@ -90,12 +90,12 @@ class QueueClient:
         self._source.interceptors = Interceptors(interceptors) if interceptors else None
 
     @classmethod
-    def embedded(cls, directory: Path | str | None = None) -> Self:
+    def embedded(cls, directory: Path | str | None = None, *, schema: str = "pgqueue") -> Self:
         """Returns a client of the embedded PostgreSQL, which it starts if necessary, and migrates the schema.
 
         Needs the extra ``pgqueue-tx[embedded]``. ``directory`` is where the server keeps its data.
         """
-        client = cls(embedded.start(directory))
+        client = cls(embedded.start(directory), schema=schema)
         client.migrate()
         return client
 

@@ -91,12 +91,12 @@ class QueueClient:
         self._source.interceptors = Interceptors(interceptors) if interceptors else None
 
     @classmethod
-    async def embedded(cls, directory: Path | str | None = None) -> Self:
+    async def embedded(cls, directory: Path | str | None = None, *, schema: str = "pgqueue") -> Self:
         """Returns a client of the embedded PostgreSQL, which it starts if necessary, and migrates the schema.
 
         Needs the extra ``pgqueue-tx[embedded]``. ``directory`` is where the server keeps its data.
         """
-        client = cls(await asyncio.to_thread(embedded.start, directory))
+        client = cls(await asyncio.to_thread(embedded.start, directory), schema=schema)
         await client.migrate()
         return client
 

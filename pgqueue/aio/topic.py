@@ -10,7 +10,6 @@ from pgqueue.flows import Shared, Source, topics
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message
 from pgqueue.model.topic import Published
-from pgqueue.statements import topics as verbs
 from pgqueue.transports import adrive
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ class Topic(Generic[BodyT]):
         """Stores a message in each subscription whose filter matches; returns how many these are, perhaps 0.
 
         When the call returns, the message is stored in all of them, or part of your transaction. A subscription that
-        has dropped it as a duplicate counts; if the topic itself detects duplicates, a duplicate goes to none. What is
-        returned for a scheduled message can be passed to :meth:`cancel_scheduled`.
+        has dropped it as a duplicate counts; if the topic itself detects duplicates, a duplicate goes to none. Pass the
+        result for a scheduled message to :meth:`cancel_scheduled` to cancel it.
 
         Raises:
             NoSubscriptionError: no subscription matches, and ``require_subscription`` was given.
@@ -92,7 +91,7 @@ class Topic(Generic[BodyT]):
             MessageNotFoundError: one was never scheduled, or was cancelled, or its time has come.
             InvalidArgumentError: a message was not scheduled.
         """
-        await adrive(self._where(transaction).execute(verbs.cancel_scheduled(self.name, sequence_numbers)))
+        await adrive(topics.cancel_scheduled(self.name, sequence_numbers, self._where(transaction)))
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
         return self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=True)

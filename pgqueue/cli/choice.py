@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -44,6 +46,18 @@ Schema = Annotated[
 ]
 
 
+#: Where a command begins that is advised.
+ADVISED = re.compile(r"`pgqueue (?=[a-z])")
+
+#: The options that advised commands need as well: those that name another schema for this one.
+_beside = ""
+
+
+def advised(text: str) -> str:
+    """A text, with the schema in the commands that it advises if this one has it as an option."""
+    return ADVISED.sub(f"`pgqueue {_beside}", text)
+
+
 @dataclass(frozen=True)
 class Choice:
     """The options for the database and the schema, before the command or after it."""
@@ -55,13 +69,19 @@ class Choice:
     @classmethod
     def of(cls, context: typer.Context, dsn: str | None, embedded: bool = False, schema: str | None = None) -> Choice:
         """The choice after the command, or else the one before it."""
-        return cls(dsn, embedded, schema).or_else(context.find_root().obj or cls())
+        choice = cls(dsn, embedded, schema).or_else(context.find_root().obj or cls())
+        if choice.named_schema is not None:
+            global _beside  # noqa: PLW0603 - a process runs one command
+            _beside = f"--schema {shlex.quote(choice.named_schema)} "
+        return choice
 
     def or_else(self, other: Choice) -> Choice:
         chosen = self if self.dsn is not None or self.embedded else other
-        return replace(chosen, named_schema=self.named_schema or other.named_schema)
+        named = other.named_schema if self.named_schema is None else self.named_schema
+        return replace(chosen, named_schema=named)
 
     @property
     def schema(self) -> str:
         """The schema of pgqueue."""
-        return check_schema(self.named_schema or os.environ.get(SCHEMA_ENVIRONMENT) or DEFAULT)
+        named = os.environ.get(SCHEMA_ENVIRONMENT) or DEFAULT if self.named_schema is None else self.named_schema
+        return check_schema(named)

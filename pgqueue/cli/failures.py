@@ -40,12 +40,22 @@ REMEDIES: dict[type[Exception], str] = {
     errors.AccessDeniedError: "use a role that may, or ask the owner of the schema",
 }
 
+#: Those of errors about a topic itself.
+ON_TOPICS: dict[type[Exception], str] = {
+    errors.QueueDisabledError: "`pgqueue topic update TOPIC --status ACTIVE` opens it",
+    errors.MessageNotFoundError: "nothing was cancelled",
+}
+
 #: Where the advice for those who write SQL or Python begins; what names nothing of either is for all.
 ADVICE = re.compile(r"\. |: create it with")
 FOR_PROGRAMS = re.compile(r'\b(client|pgqueue)\.|"\.|: create it with|_')
 
 #: Placeholders in a remedy, and where the text of the error names their values.
-NAMES = {"QUEUE": re.compile(r'\bqueue "?([\w./-]*\w)'), "NUMBER": re.compile(r"\bmessage (\d+)")}
+NAMES = {
+    "QUEUE": re.compile(r'\bqueue "?([\w./-]*\w)'),
+    "TOPIC": re.compile(r'\btopic "?([\w./-]*\w)'),
+    "NUMBER": re.compile(r"\bmessage (\d+)"),
+}
 
 #: A name is that of a queue and should be that of a topic, or the other way round.
 TAKEN = ", and cannot be "
@@ -141,6 +151,8 @@ def _with_remedy(error: errors.PGQueueError) -> str:
     remedy = next((REMEDIES[kind] for kind in type(error).__mro__ if kind in REMEDIES), None)
     if TAKEN in text:
         remedy = "choose another name"
+    if text.startswith("topic "):
+        remedy = ON_TOPICS.get(type(error), remedy)
     remedy = next((advised for mistake, advised in MISTAKEN.items() if mistake in text), remedy)
     advice = ADVICE.search(text)
     if remedy is None or (advice and not FOR_PROGRAMS.search(text, advice.start())):

@@ -21,6 +21,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pgqueue.cli.choice import advised
 from pgqueue.model.printable import printable, printable_json
 
 #: In files and pipes, lines are not cut to fit a terminal.
@@ -49,12 +50,12 @@ def counted(number: int, noun: str) -> str:
 
 def say(text: str) -> None:
     """Print what was done."""
-    console().print(printable(text), soft_wrap=True)
+    console().print(printable(advised(text)), soft_wrap=True)
 
 
 def hint(text: str) -> None:
     """Print additional advice; not part of the result."""
-    console(stderr=True).print(printable(text), soft_wrap=True)
+    console(stderr=True).print(printable(advised(text)), soft_wrap=True)
 
 
 def document(value: Any) -> None:

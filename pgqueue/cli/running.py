@@ -65,10 +65,11 @@ def _hang_up() -> int:
 
 
 def _report(error: BaseException) -> int:
+    from pgqueue.cli.choice import advised
     from pgqueue.cli.failures import failure_of, one_line  # these load the driver
     from pgqueue.model.printable import printable
 
     failure = failure_of(error)
     if failure.line:
-        sys.stderr.write(f"pgqueue: {printable(one_line(failure.line))}\n")
+        sys.stderr.write(f"pgqueue: {printable(one_line(advised(failure.line)))}\n")
     return failure.exit_code

@@ -189,11 +189,7 @@ def send(
         read = reader.read_argument(whole)
         sent = [target.send(read, on_conflict=on_conflict) if isinstance(target, Queue) else target.send(read)]
     if topic:
-        numbers = [each.sequence_number for each in sent if isinstance(each, Published)]
-        return Result(
-            {"topic": name, "subscriptions": sent, "sequence_numbers": numbers},
-            _counts(name, sent) + _number(name, numbers),
-        )
+        return _published(name, sent)
     duplicate = any(isinstance(number, SequenceNumber) and number.is_duplicate for number in sent)
     if duplicate:
         same = ", ".join(f"{name} {message[name]}" for name in ("message_id", "unique_key") if name in message)
@@ -238,11 +234,16 @@ def _opened(file: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer) if file == STDIN else Path(file).open("rb")
 
 
-def _number(topic: str, numbers: Sequence[int | None]) -> str:
-    """How to cancel the one message that is scheduled."""
-    if len(numbers) != 1 or numbers[0] is None:
-        return ""
-    return f", scheduled as {numbers[0]}: `pgqueue topic cancel {topic} {numbers[0]}` cancels it"
+def _published(topic: str, sent: Sequence[int]) -> Result:
+    """To how many subscriptions messages went, and the numbers of those that are scheduled."""
+    numbers = [each.sequence_number for each in sent if isinstance(each, Published)]
+    if not any(numbers):
+        return Result({"topic": topic, "subscriptions": sent}, _counts(topic, sent))
+    document = {"topic": topic, "subscriptions": sent, "sequence_numbers": numbers}
+    cancelling = (
+        f", scheduled: `pgqueue topic cancel {topic} {' '.join(str(each) for each in numbers if each)}` cancels it"
+    )
+    return Result(document, _counts(topic, sent) + (cancelling if len(numbers) == 1 else ""))
 
 
 def _counts(topic: str, counts: Sequence[int]) -> str:

@@ -72,7 +72,7 @@ def create_topic(
 ) -> Result:
     """Create a topic. `pgqueue subscription create` makes queues for what is sent to it."""
     created = database.client.create_topic(name, exist_ok=exist_ok, **settings)
-    document = {"topic": name, "created": True, **documents.plain(created)}
+    document = {"topic": name, "created": True, **output.plain(created)}
     return Result(document, f"topic {name} created", lambda _: documents.topic_record(created))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from pgqueue import telemetry
@@ -60,6 +60,13 @@ def get_subscription(topic: str, name: str, source: Executor) -> Flow[Subscripti
         if subscription.name == name:
             return subscription
     raise QueueNotFoundError(f"topic {topic!r} has no subscription {name!r}")
+
+
+def cancel_scheduled(topic: str, sequence_numbers: Sequence[int], where: Executor) -> Flow[None]:
+    try:
+        yield from where.execute(topics.cancel_scheduled(topic, sequence_numbers))
+    except QueueNotFoundError as error:
+        raise topics.unknown(topic) from error
 
 
 def create_rule(statement: Statement[None], source: Executor, *, exist_ok: bool) -> Flow[None]:

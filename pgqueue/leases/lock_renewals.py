@@ -17,23 +17,26 @@ from pgqueue.leases.renewals import LONGEST_ROUND, OnFailure, Renewals, SessionR
 from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive, forking, time_left
 
+#: A database, and the schema of pgqueue there.
+Instance = tuple[str, str]
+
 
 class LockRenewals:
-    """A thread that renews locks of any number of queues and databases, over one connection to each database."""
+    """A thread that renews locks of any number of queues and instances, over one connection to each instance."""
 
     def __init__(self, longest: timedelta, on_failure: OnFailure | None) -> None:
         check_renewal_callback(on_failure)
         self._longest = longest
         self._on_failure = on_failure
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[Instance, Source] = {}
         self._over = threading.Event()
         self._error: BaseException | None = None
         self._begin()
         forking.register_for_reset(self)
 
     def _begin(self) -> None:
-        self._renewals: dict[tuple[str, str], Renewals] = {}
-        self._sessions: dict[str, SessionRenewals] = {}
+        self._renewals: dict[tuple[Instance, str], Renewals] = {}
+        self._sessions: dict[Instance, SessionRenewals] = {}
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
@@ -70,21 +73,22 @@ class LockRenewals:
         if session.is_released:
             raise InvalidStateError("the session was released: accept it again")
         with self._lock:
-            conninfo = self._source(source_of(session))
-            if conninfo not in self._sessions:
-                self._sessions[conninfo] = SessionRenewals(self._longest, self._on_failure, self._woken)
-            self._sessions[conninfo].keep(session)
+            instance = self._source(source_of(session))
+            if instance not in self._sessions:
+                self._sessions[instance] = SessionRenewals(self._longest, self._on_failure, self._woken)
+            self._sessions[instance].keep(session)
             self._start()
 
     def _require_open(self) -> None:
         if self._over.is_set():
             raise InvalidStateError("the renewer is closed: make another") from self._error
 
-    def _source(self, source: Source) -> str:
-        """The key of the one connection to this database."""
-        if source.conninfo not in self._sources:
-            self._sources[source.conninfo] = transports.sized(source, 1, asynchronous=False)
-        return source.conninfo
+    def _source(self, source: Source) -> Instance:
+        """The key of the one connection to this instance."""
+        instance = (source.conninfo, source.schema)
+        if instance not in self._sources:
+            self._sources[instance] = transports.sized(source, 1, asynchronous=False)
+        return instance
 
     def _start(self) -> None:
         if self._thread is None:
@@ -109,9 +113,9 @@ class LockRenewals:
             self._over.set()
 
     def _turn(self) -> Flow[float]:
-        kept: list[tuple[str, Renewals | SessionRenewals]]
-        kept = [(conninfo, renewals) for (conninfo, _), renewals in list(self._renewals.items())]
+        kept: list[tuple[Instance, Renewals | SessionRenewals]]
+        kept = [(instance, renewals) for (instance, _), renewals in list(self._renewals.items())]
         pause = LONGEST_ROUND
-        for conninfo, renewals in [*kept, *list(self._sessions.items())]:
-            pause = min(pause, (yield from renewals.turn(self._sources[conninfo])))
+        for instance, renewals in [*kept, *list(self._sessions.items())]:
+            pause = min(pause, (yield from renewals.turn(self._sources[instance])))
         return pause

@@ -19,8 +19,9 @@ DEFAULT = "pgqueue"
 #: The longest names that are made of it, such as that of a role, have to fit into PostgreSQL's 63 bytes.
 VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_ -]{0,39}")
 
-#: A migration drops the functions and views of its schema that it does not know, so the schema must be its own.
-TAKEN = re.compile(r"pg_.*|public|information_schema|.*_history", re.IGNORECASE)
+#: In the plain form: names of PostgreSQL's, and of the history of another instance. A migration drops the functions and
+#: views of its schema that it does not know, so the schema must be its own.
+TAKEN = re.compile(r"pg_.*|plpgsql|public|information_schema|.*_history")
 
 #: The settings of a session; some end in the number of a queue.
 SETTINGS = r"(?:notify|repairing|definitions)\b|(?:scan|horizon|turn|length|dead_letters|keys_swept)_(?!\w)"
@@ -43,7 +44,7 @@ def check_schema(schema: object) -> str:
         raise InvalidArgumentError(
             f"schema must begin with a letter and have at most 40 letters, digits, spaces, - and _, not {schema!r}"
         )
-    if TAKEN.fullmatch(schema):
+    if TAKEN.fullmatch(plain(schema)):
         raise InvalidArgumentError(
             f"schema cannot be {schema!r}: pgqueue needs one of its own, not called public, pg_… or …_history"
         )

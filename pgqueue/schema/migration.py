@@ -84,6 +84,7 @@ def migrate_within(connection: object, schema: str) -> str:
             "a migration is one transaction, and this connection commits by itself: call it outside of autocommit_block"
         )
     with translated(), _kept_settings(connection), _renaming(connection, schema):
+        revisions.refuse_hindrances(connection, schema)
         return _bring_to_head(connection, schema)
 
 
@@ -91,6 +92,7 @@ def _migrate_once(conninfo: str, schema: str, lock_timeout: timedelta) -> str:
     with _transaction(conninfo) as connection, _renaming(connection, schema):
         milliseconds = round(lock_timeout.total_seconds() * 1000)
         _set_local(connection, "lock_timeout", str(milliseconds))
+        revisions.refuse_hindrances(connection, schema)
         return head() if _is_done(connection, schema) else _bring_to_head(connection, schema)
 
 

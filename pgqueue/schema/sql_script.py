@@ -44,7 +44,7 @@ def script(revision: str | None, schema: str, lock_timeout: timedelta) -> str:
     """
     before, after = _before(revision, revisions_after(revision), lock_timeout), _after()
     # The definitions have the names of the schema already: a name is not replaced within JSON.
-    replaced = f"= {literal(definitions.as_json(schema))};\n"
+    replaced = f"{literal(definitions.as_json(schema))}, true) as definitions \\gset\n"
     return in_schema("\n".join(before), schema) + replaced + in_schema("\n".join(after), schema)
 
 
@@ -65,7 +65,7 @@ def _before(revision: str | None, pending: tuple[str, ...], lock_timeout: timede
     yield f"update pgqueue.alembic_version set version_num = {literal(head())};\n"
     yield "-- Functions and views"
     yield "set local check_function_bodies = off;"
-    yield "set local pgqueue.definitions "
+    yield "select set_config('pgqueue.definitions', "
 
 
 def _after() -> Iterator[str]:

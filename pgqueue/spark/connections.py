@@ -7,18 +7,20 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from pgqueue import QueueClient
 from pgqueue.errors import ConnectionLostError, InvalidArgumentError, SchemaVersionError, error_class
 from pgqueue.model.schemas import DEFAULT, check_schema
 from pgqueue.spark.errors import DatabaseError, OptionError
 from pgqueue.transports.readable import renaming
+
+if TYPE_CHECKING:
+    from pgqueue import QueueClient
 
 T = TypeVar("T")
 
@@ -58,6 +60,8 @@ class Instance:
 
     def client(self) -> QueueClient:
         """A client that does not listen."""
+        from pgqueue import QueueClient  # which tasks do without
+
         return QueueClient(self.dsn, listen=False, schema=self.schema)
 
 

@@ -77,7 +77,7 @@ def alter_topic(name: str, settings: TopicSettings) -> Statement[None]:
 def get_topic(name: str) -> Statement[TopicProperties]:
     def read(rows: Sequence[Row]) -> TopicProperties:
         if not rows:
-            raise _unknown(name)
+            raise unknown(name)
         return _topic(*rows[0])
 
     return Statement(f"{TOPICS} where name = %(topic)s::text", {"topic": name_of("topic", name)}, read)
@@ -96,7 +96,7 @@ def _topic(*row: Any) -> TopicProperties:
     return undecoded(TopicProperties(**{**values, "status": QueueStatus(values["status"])}), "user_metadata")
 
 
-def _unknown(topic: str) -> TopicNotFoundError:
+def unknown(topic: str) -> TopicNotFoundError:
     return TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
 
 
@@ -135,7 +135,7 @@ def list_subscriptions(topic: str, subscription: str | None = None) -> Statement
 
     def read(rows: Sequence[Row]) -> list[SubscriptionProperties]:
         if not rows:
-            raise _unknown(topic)
+            raise unknown(topic)
         return [_read(row) for row in rows if row[2] is not None]
 
     wanted = None if subscription is None else name_of("subscription", subscription)

@@ -126,7 +126,7 @@ class Ledger:
         drive(transports.shared(transaction, ANY_CLIENT, asynchronous=False).execute(posting))
 
 
-#: What a transaction takes from the client: the timeout of calls, and the schema.
+#: A client, of which a transaction takes the timeout of calls and the schema.
 ANY_CLIENT: Any = SimpleNamespace(timeout=30.0, schema="pgqueue")
 
 

@@ -65,6 +65,18 @@ def test_commands_with_statements_of_their_own_follow(
     assert client.queue("orders").peek() == []
 
 
+@pytest.mark.usefixtures("client")
+def test_advice_names_the_schema_that_an_option_names(pgqueue: CommandLine, acme: QueueClient) -> None:
+    said = f"`pgqueue --schema '{ACME}' queue list`"
+    assert said in pgqueue("--schema", ACME, "queue", "show", "none").only_error
+    assert "`pgqueue queue list`" in pgqueue("queue", "show", "none", PGQUEUE_SCHEMA=ACME).only_error
+    acme.queue("orders").send(Message(1))
+    acme.queue("orders").receive()
+    assert f"`pgqueue --schema '{ACME}' unlock orders 1`" in pgqueue("--schema", ACME, "explain", "orders", "1").out
+    missing = pgqueue("--schema", "none", "queue", "list").only_error
+    assert missing.endswith("run `pgqueue --schema none migrate`")
+
+
 @pytest.mark.usefixtures("acme")
 def test_the_doctor_names_the_schema_in_its_commands(pgqueue: CommandLine, database: Database) -> None:
     with database.connect() as connection:
@@ -82,8 +94,9 @@ def test_a_worker_works_in_the_schema(pgqueue: CommandLine, acme: QueueClient) -
             eventually(lambda: queue.peek() == [])
 
 
-@pytest.mark.parametrize("name", ["public", "jobs!"])
+@pytest.mark.parametrize("name", ["public", "jobs!", ""])
 def test_a_name_that_no_schema_can_have_is_wrong_use(pgqueue: CommandLine, name: str) -> None:
-    for ended in (pgqueue("queue", "list", "--schema", name), pgqueue("queue", "list", PGQUEUE_SCHEMA=name)):
+    in_environment = [pgqueue("queue", "list", PGQUEUE_SCHEMA=name)] if name else []
+    for ended in (pgqueue("queue", "list", "--schema", name), *in_environment):
         assert ended.code == 2
         assert ended.only_error.startswith("pgqueue: schema ")

@@ -10,6 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from pgqueue import Message, QueueClient
+from pgqueue.dashboard.app import create_app
+from pgqueue.dashboard.settings import Settings
 from pgqueue.encryption import EncryptedBodies
 from pgqueue.testing import Database
 from tests.dashboard.conftest import Open
@@ -49,6 +51,16 @@ def test_every_page_is_served_with_its_protection(shop: QueueClient, site: TestC
         assert "<script>" not in answer.text
         assert " style=" not in answer.text
     assert html.escape(HOSTILE, quote=False)[:10] in site.get("/messages?queue=orders").text
+
+
+def test_the_pages_name_another_schema_than_the_default(database: Database) -> None:
+    with QueueClient(database.dsn, schema="Jobs of Acme") as client:
+        client.migrate()
+        client.create_topic("ours", status="SEND_DISABLED")
+    for schema, there in ((database.schema, False), ("Jobs of Acme", True)):
+        with TestClient(create_app(Settings(database.dsn, schema=schema)), base_url="http://localhost") as site:
+            text = site.get("/topics").text
+        assert ("· Jobs of Acme" in text, "send disabled" in text) == (there, there)
 
 
 def test_an_encrypted_body_is_shown_as_such(shop: QueueClient, site: TestClient, database: Database) -> None:

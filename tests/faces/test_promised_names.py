@@ -22,7 +22,7 @@ NOTIFYING = (pgqueue.notifications, pgqueue.aio.notifications)
 FACES = [pytest.param(face, id=face.__name__) for face in MODULES]
 
 PROMISED = """
-QueueClient.embedded(directory=)
+QueueClient.embedded(directory=, schema=)
 QueueClient.close()
 QueueClient.migrate()
 QueueClient.create_queue(name, exist_ok=, **settings)
@@ -310,7 +310,6 @@ set_session_state(queue, session_id, lock_token, state, binary_state)
 create_topic(topic, status, user_metadata, default_message_time_to_live, requires_duplicate_detection)
 alter_topic(topic, status, user_metadata, default_message_time_to_live, requires_duplicate_detection)
 send_to_topic(topic, bodies, scheduled_enqueue_times)
-topic_settings()
 drop_topic(topic)
 create_subscription(topic, subscription, correlation_filter, json_path_filter, set_properties, lock_duration)
 create_rule(topic, subscription, rule, correlation_filter, json_path_filter, sql_filter, set_properties)

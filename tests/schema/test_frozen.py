@@ -20,6 +20,7 @@ DIGESTS = {
     "0010_groups.sql": "f003904790b5",
     "0011_batches.sql": "37188b5a541e",
     "0012_rules.sql": "dc400377caef",
+    "0013_topics.sql": "f33ad7614c3e",
 }
 
 

@@ -15,7 +15,9 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
+import pgqueue
 import pgqueue.aio
+import pgqueue.schema
 from pgqueue import Message, QueueClient, schema
 from pgqueue.doctor import examine
 from pgqueue.embedded import wheel_binaries
@@ -24,6 +26,7 @@ from pgqueue.model.schemas import DEFAULT, check_schema, history_schema, in_sche
 from pgqueue.schema import files
 from pgqueue.testing import Database
 from pgqueue.transports.readable import connect
+from tests.patience import eventually
 
 ACME = "Jobs of Acme"
 
@@ -152,14 +155,20 @@ def test_the_roles_of_one_have_no_rights_in_another(clients: dict[str, QueueClie
                 connection.execute(f"drop role {role}".encode())
 
 
-def test_the_script_does_what_migrate_does(empty_database: Database, another_empty_database: Database) -> None:
-    schema.migrate(empty_database.dsn, schema=ACME)
+@pytest.mark.parametrize("name", [ACME, "order"])
+def test_the_script_does_what_migrate_does(
+    empty_database: Database, another_empty_database: Database, name: str
+) -> None:
+    schema.migrate(empty_database.dsn, schema=name)
     command = [str(wheel_binaries() / "psql"), "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]
-    script = schema.script(schema=ACME)
-    subprocess.run([*command, another_empty_database.dsn], input=script, check=True, capture_output=True, text=True)
-    assert schema.pending(another_empty_database.dsn, schema=ACME) == []
+    script = schema.script(schema=name)
+    ended = subprocess.run(
+        [*command, another_empty_database.dsn], input=script, check=True, capture_output=True, text=True
+    )
+    assert ended.stdout == ""
+    assert schema.pending(another_empty_database.dsn, schema=name) == []
     assert structure(another_empty_database) == structure(empty_database)
-    assert schema.script(another_empty_database.dsn, schema=ACME) != script
+    assert schema.script(another_empty_database.dsn, schema=name) != script
 
 
 def structure(database: Database) -> list[str]:
@@ -186,7 +195,23 @@ def test_a_migration_of_the_applications_own_installs_an_instance(empty_database
 
 @pytest.mark.parametrize(
     "name",
-    ["", "jobs!", '"', "a" * 41, "1st", "public", "pg_jobs", "Information_Schema", "jobs_history", "jöbs", 7, None],
+    [
+        "pg-jobs",
+        "PLpgSQL",
+        "jobs-history",
+        "",
+        "jobs!",
+        '"',
+        "a" * 41,
+        "1st",
+        "public",
+        "pg_jobs",
+        "Information_Schema",
+        "jobs_history",
+        "jöbs",
+        7,
+        None,
+    ],
 )
 def test_a_schema_that_no_instance_can_have_is_refused(empty_database: Database, name: Any) -> None:
     takes: tuple[Callable[..., Any], ...] = (
@@ -201,18 +226,63 @@ def test_a_schema_that_no_instance_can_have_is_refused(empty_database: Database,
             call(empty_database.dsn, schema=name)
 
 
-def test_a_schema_with_tables_of_others_is_refused(empty_database: Database) -> None:
-    """A migration drops the functions of its schema that it does not know."""
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "create schema shop; create table shop.ordered ()",
+        "create schema shop; create function shop.f() returns int return 1",
+        "create schema shop; create type shop.queue as enum ('a')",
+        'create schema shop; create collation shop.c from "C"',
+        "create schema shop; create table shop.alembic_version as select 'x' as version_num",
+        "create schema shop_history; create sequence shop_history.numbers",
+    ],
+)
+def test_a_schema_with_anything_of_others_is_refused(empty_database: Database, foreign: str) -> None:
+    """A migration gives what is there to another owner, and drops the functions that it does not know."""
     with empty_database.connect() as connection:
-        connection.execute(
-            "create schema shop; create table shop.ordered (); create function shop.f() returns int return 1"
-        )
-    with pytest.raises(
-        InvalidArgumentError, match="the schema 'shop' has 2 tables and functions that are not pgqueue's"
-    ):
-        schema.migrate(empty_database.dsn, schema="shop")
-    with empty_database.connect() as connection:
-        assert connection.execute("select shop.f()").fetchone() == (1,)
+        connection.execute(foreign.encode())
+    before = structure(empty_database)
+    for migrate in (schema.migrate, migrate_within):
+        with pytest.raises(InvalidArgumentError, match="'shop' and 'shop_history' must be empty, and have 1 table"):
+            migrate(empty_database.dsn, schema="shop")
+    assert structure(empty_database) == before
+
+
+def migrate_within(dsn: str, *, schema: str) -> None:
+    engine = create_engine(dsn.replace("postgresql://", "postgresql+psycopg://", 1))
+    try:
+        with engine.begin() as connection:
+            pgqueue.schema.migrate_within(connection, schema=schema)
+    finally:
+        engine.dispose()
+
+
+def test_a_role_of_others_does_not_become_a_group(empty_database: Database) -> None:
+    name = f"shop-{empty_database.name[-12:]}"
+    role = f"{name.replace('-', '_')}_admin"
+    with empty_database.connect(autocommit=True) as connection:
+        connection.execute(f"create role {role} login".encode())
+        try:
+            with pytest.raises(InvalidArgumentError, match=f"the role '{role}' would become a group of pgqueue's"):
+                schema.migrate(empty_database.dsn, schema=name)
+        finally:
+            connection.execute(f"drop role {role}".encode())
+
+
+def test_one_renewer_renews_in_two_instances(clients: dict[str, QueueClient]) -> None:
+    received = []
+    for name in (ACME, "jobs"):
+        queue = clients[name].queue("orders")
+        queue.send(Message(name))
+        received += queue.receive(lock_duration=timedelta(seconds=1))
+    with pgqueue.AutoLockRenewer() as renewer:
+        for message in received:
+            renewer.register(message)
+        first = [message.locked_until for message in received]
+        eventually(lambda: all(each.locked_until != was for each, was in zip(received, first, strict=True)))
+        assert not any(message.lock_lost for message in received)
+    for message in received:
+        message.complete()
 
 
 @pytest.mark.parametrize(("first", "second"), [("jobs", "Jobs"), (ACME, "jobs-of-acme"), ("pgqueue", "PGQueue")])

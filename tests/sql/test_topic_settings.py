@@ -292,7 +292,7 @@ def test_two_that_cancel_a_message_do_so_once(database: Database) -> None:
             waiting.result()
 
 
-def test_what_is_left_of_a_message_is_cancelled(database: Database) -> None:
+def test_copies_that_are_left_are_cancelled(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         created(ann)

@@ -15,9 +15,7 @@ def missing_workers(rows: Sequence[Row]) -> Iterator[Finding]:
             what=f"The worker {row.name} of {_some(row.queues)} is missing: it was killed, hangs, or cannot reach the"
             " database.",
             cost=f"No other worker serves {_some(row.unserved)}." if row.unserved else "Others serve its queues.",
-            mend=f"pgqueue worker MODULE:HANDLER {' '.join(row.unserved)}"
-            if row.unserved
-            else f"select pgqueue.remove_worker('{row.id}');",
+            mend=f"pgqueue worker MODULE:HANDLER {' '.join(row.unserved)}" if row.unserved else row.mend,
             since=row.seen_at,
         )
 
@@ -76,7 +74,7 @@ EXPIRED_LOCKS = Check(
 MISSING_WORKERS = Check(
     "missing-worker",
     """
-    select id, name, queues, seen_at,
+    select name, queues, seen_at, format('select pgqueue.remove_worker(%%L);', id) as mend,
            array(select unnest(queues)
                  except
                  select unnest(other.queues) from pgqueue.workers as other where other.state = 'SERVING'
@@ -187,7 +185,7 @@ UNSWEPT_HISTORY = Check(
      cross join generate_series(today - 63, today - days) as day
      cross join lateral (select to_timestamp(day * 86400.0) + days * interval '1 day' as over_at) as retained
       join pg_class on relname = format('settled_message_%%s', lpad((day %% 64)::text, 2, '0'))
-       and relnamespace = to_regnamespace('pgqueue_history')::oid
+       and relnamespace = (select to_regnamespace('pgqueue_history')::oid)
      where pg_relation_size(pg_class.oid) > 0 and over_at < pgqueue.clock() - %(unswept)s
     having count(*) > 0
     """,

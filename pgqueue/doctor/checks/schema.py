@@ -102,7 +102,7 @@ NOT_INSTALLED = Check(
     select current_database() as database
      where not exists (select from pg_class
                         where relname = 'alembic_version'
-                          and relnamespace = to_regnamespace('pgqueue')::oid)
+                          and relnamespace = (select to_regnamespace('pgqueue')::oid))
     """,
     "pgqueue is not installed in database {row.database}.",
     "It has no queues.",
@@ -126,7 +126,7 @@ DEFINITIONS = Check(
            (select definitions_digest from pgqueue.installation) as digest
       from pg_proc
       join pg_namespace on pg_namespace.oid = pronamespace
-     where pronamespace = to_regnamespace('pgqueue')
+     where pronamespace = (select to_regnamespace('pgqueue')::oid)
     """,
     judge=changed_definitions,
 )
@@ -137,15 +137,15 @@ INDEXES = Check(
     select relname::text as name, indisvalid
       from pg_index
       join pg_class on pg_class.oid = indexrelid
-     where relnamespace = to_regnamespace('pgqueue')::oid
+     where relnamespace = (select to_regnamespace('pgqueue')::oid)
     """,
     judge=missing_indexes,
 )
 
 SEQUENCES = Check(
     "sequence-behind",
-    "select name from pgqueue._sequences_behind() as name",
-    "The sequence of pgqueue.{row.name} is behind the numbers in the table.",
+    "select format('pgqueue.%%I', name) as name from pgqueue._sequences_behind() as name",
+    "The sequence of {row.name} is behind the numbers in the table.",
     "A logical replication, or a restore of data alone, has left it behind. Numbers in use would be handed out again.",
     "pgqueue sweep",
 )

@@ -51,7 +51,7 @@ declare
     );
     drawn    bigint[];                                 -- a number in the topic for each message, if any is needed
     known_as bigint[];                                 -- for each message its number, or that of the earlier one with its id
-    remember pgqueue.queue;                            -- what the topic remembers ids with, as a queue does
+    remember pgqueue.queue;                            -- stands for the topic where ids are remembered
     awaited  integer[];
     others   pgqueue.queue[];
     target   pgqueue.queue;                            -- one of the others
