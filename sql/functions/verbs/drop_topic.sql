@@ -6,6 +6,7 @@ create or replace function pgqueue.drop_topic(topic text)
 returns void
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     dropped integer;
