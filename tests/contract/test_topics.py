@@ -218,7 +218,7 @@ def test_a_wrong_setting_of_a_topic_is_refused(either: World, topic: Any) -> Non
 def test_a_scheduled_message_is_cancelled_in_all_subscriptions(either: World, topic: Any) -> None:
     for name in ("one", "two"):
         either.client.create_subscription(topic.name, name)
-    later = datetime.now(UTC) + timedelta(days=1)
+    later = either.database.clock.now() + timedelta(days=1)
     first = topic.send(Message(1, scheduled_enqueue_time=later))
     second, now = topic.send_batch([Message(2, scheduled_enqueue_time=later), Message(3)])
     assert (first, second, now, now.sequence_number) == (2, 2, 2, None)
@@ -238,7 +238,7 @@ def test_a_cancellation_takes_part_in_the_callers_transaction(caller: World) -> 
     caller.client.create_topic(name)
     caller.client.create_subscription(name, "s")
     topic: Any = caller.client.topic(name)
-    sent = topic.send(Message(1, scheduled_enqueue_time=datetime.now(UTC) + timedelta(days=1)))
+    sent = topic.send(Message(1, scheduled_enqueue_time=caller.database.clock.now() + timedelta(days=1)))
     for end, left in (("rollback", 1), ("commit", 0)):
         with caller.transaction() as transaction:
             topic.cancel_scheduled([sent], transaction=transaction.handle)
