@@ -173,7 +173,7 @@ def test_the_example_of_a_handler_handles(database: Database, client: QueueClien
     pgqueue("send", "orders", '{"id": 7}')
     with pgqueue.start("worker", "handlers:ship", "orders") as worker:
         try:
-            eventually(lambda: client.get_queue_runtime_properties("orders").ready == 0)
+            eventually(lambda: client.queue("orders").peek() == [])
         finally:
             worker.terminate()
             _, log = worker.communicate(timeout=300)
