@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
 from functools import reduce
-from typing import Any, Final, NamedTuple, cast
+from itertools import product
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from uuid import UUID
 
 from lark import Lark, Transformer, UnexpectedInput, UnexpectedToken, v_args
 from lark.exceptions import VisitError
@@ -80,6 +84,13 @@ OPPOSITE: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<="
 SYSTEM: Final = {"label": "subject", **{column.name.replace("_", ""): column.name for column in FILTERABLE}}
 
 
+#: A text or a truth value, a number, a UUID, a datetime: values that are compared with their own kind only.
+Kind: TypeAlias = Literal["plain", "number", "uuid", "datetime"]
+
+#: The condition of values that are of different kinds.
+UNKNOWN: Final = "(null != null)"
+
+
 class Condition(NamedTuple):
     """A path that is true where a condition is true, and one that is true where it is false."""
 
@@ -91,9 +102,14 @@ class Condition(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A path to a value, and conditions that each property in it is there: neither missing nor null."""
+    """Paths to a value, one for each way to compare it, and conditions that each property in it is there: not null.
 
-    path: str
+    A property may be of any type, and a path to one that it is not of finds nothing.
+    """
+
+    paths: Mapping[Kind, tuple[str, ...]]
+    #: The path in arithmetic, to a number.
+    operand: str
     known: tuple[str, ...] = ()
 
 
@@ -132,9 +148,7 @@ class Translation(Transformer[Any, Any]):
     def comparison(self, one: Value, operator: str, other: Value) -> Condition:
         sign = OPERATORS.get(operator, operator)
         known = (*one.known, *other.known)
-        return Condition(
-            _all(known, f"{one.path} {sign} {other.path}"), _all(known, f"{one.path} {OPPOSITE[sign]} {other.path}")
-        )
+        return Condition(_all(known, _any(one, sign, other)), _all(known, _any(one, OPPOSITE[sign], other)))
 
     def is_in(self, value: Value, among: list[Value]) -> Condition:
         return reduce(self.disjunction, (self.comparison(value, "=", other) for other in among))
@@ -146,7 +160,8 @@ class Translation(Transformer[Any, Any]):
         return list(values)
 
     def is_like(self, value: Value, pattern: str, escape: str | None = None) -> Condition:
-        likes = f'{value.path} like_regex {json.dumps(_regular_expression(pattern, escape))} flag "s"'
+        (path,) = value.paths.get("plain", ("null",))
+        likes = f'{path} like_regex {json.dumps(_regular_expression(pattern, escape))} flag "s"'
         return Condition(_all(value.known, likes), _all(value.known, f"!({likes})"))
 
     def is_not_like(self, value: Value, pattern: str, escape: str | None = None) -> Condition:
@@ -160,31 +175,45 @@ class Translation(Transformer[Any, Any]):
         return ~self.exists(value)
 
     def arithmetic(self, one: Value, operator: str, other: Value) -> Value:
-        return Value(f"({one.path} {operator} {other.path})", (*one.known, *other.known))
+        return _number(f"({one.operand} {operator} {other.operand})", *one.known, *other.known)
 
     def signed(self, operator: str, value: Value) -> Value:
-        return Value(f"({operator} {value.path})", value.known)
+        return _number(f"({operator} {value.operand})", *value.known)
 
     def text(self, literal: str) -> Value:
-        return Value(json.dumps(_unquoted(literal)))
+        value = _unquoted(literal)
+        path = json.dumps(value)
+        paths: dict[Kind, tuple[str, ...]] = {"plain": (path,)}
+        with suppress(ValueError):
+            paths["uuid"] = (json.dumps(str(UUID(value))),)
+        with suppress(ValueError):
+            paths["datetime"] = (f"{json.dumps(datetime.fromisoformat(value).isoformat())}.datetime()",)
+        return Value(paths, path)
 
     def number(self, literal: str) -> Value:
         # JSON has digits on both sides of a point, and no zeros before other digits.
-        return Value(re.sub(r"^(?=\.)", "0", re.sub(r"^0+(?=\d)", "", re.sub(r"\.(?=\D|$)", ".0", literal))))
+        return _number(re.sub(r"^(?=\.)", "0", re.sub(r"^0+(?=\d)", "", re.sub(r"\.(?=\D|$)", ".0", literal))))
 
     def truth(self, literal: str) -> Value:
-        return Value(literal.lower())
+        return Value({"plain": (literal.lower(),)}, literal.lower())
 
     def property(self, scope: str | None, name: str) -> Value:
         name = _unquoted(name) if name[0] in "'\"[" else str(name)
         if scope is None or scope.lower() == "user":
             path = f"$.application_properties.{json.dumps(name)}"
-        elif column := SYSTEM.get(name.replace("_", "").lower()):
+            number = f'{path} ? (@.type() == "number" || exists(@."$decimal"))'
+            paths: dict[Kind, tuple[str, ...]] = {
+                "plain": (path,),
+                "number": (path, f'{path}."$decimal".double()'),
+                "uuid": (f'{path}."$uuid"',),
+                "datetime": (f'{path}."$datetime".datetime()',),
+            }
+            return Value(paths, f'{number}.** ? (@.type() != "object").double()', (f"{path} != null",))
+        if column := SYSTEM.get(name.replace("_", "").lower()):
             path = f'$."{column}"'
-        else:
-            names = ", ".join(sorted(set(SYSTEM.values())))
-            raise InvalidArgumentError(f"an SQL filter compares these system properties: {names}; not sys.{name}")
-        return Value(path, (f"{path} != null",))
+            return Value({"plain": (path,)}, path, (f"{path} != null",))
+        names = ", ".join(sorted(set(SYSTEM.values())))
+        raise InvalidArgumentError(f"an SQL filter compares these system properties: {names}; not sys.{name}")
 
     def named(self, name: str) -> Value:
         return self.property(None, name)
@@ -195,6 +224,20 @@ PARSER: Final = Lark(GRAMMAR, start="condition", parser="lalr", transformer=Tran
 
 def _all(known: Iterable[str], condition: str) -> str:
     return f"({' && '.join([*dict.fromkeys(known), condition])})"
+
+
+def _any(one: Value, sign: str, other: Value) -> str:
+    """The comparison of two values, of whichever kind they are."""
+    kinds = [kind for kind in one.paths if kind in other.paths]
+    if not (one.known or other.known):
+        kinds = kinds[:1]  # two literals are compared as texts, also if they are UUIDs
+    pairs = (pair for kind in kinds for pair in product(one.paths[kind], other.paths[kind]))
+    compared = dict.fromkeys(f"{left} {sign} {right}" for left, right in pairs) or [UNKNOWN]
+    return f"({' || '.join(compared)})"
+
+
+def _number(path: str, *known: str) -> Value:
+    return Value({"number": (path,)}, path, known)
 
 
 def _unquoted(literal: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias, TypedDict
 
@@ -12,6 +12,7 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.json_text import JsonHolder, lazy_fields
 from pgqueue.model.message import SequenceNumber
 from pgqueue.model.settings import QueueProperties, QueueStatus
+from pgqueue.model.sql_parameters import with_parameters
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,22 @@ class SqlFilter:
     ``sys.subject``. A comparison with a property that the message does not have is neither true nor false. A client
     translates the filter to the path of a :class:`JsonPathFilter` and stores both; see ``docs/topics.md``.
 
-    >>> SqlFilter("amount > 1000 and country in ('CH', 'DE') and sys.subject like 'pay%'")
-    SqlFilter(sql="amount > 1000 and country in ('CH', 'DE') and sys.subject like 'pay%'")
+    ``parameters`` are written into the SQL as literals, in place of ``@name``: texts, numbers, truth values, UUIDs and
+    datetimes.
+
+    >>> SqlFilter("amount > @least and country in ('CH', 'DE')", {"least": 1000})
+    SqlFilter(sql="amount > 1000 and country in ('CH', 'DE')")
+
+    Raises:
+        InvalidArgumentError: a parameter has no value, or one of another type.
     """
 
     sql: str
+    parameters: InitVar[Mapping[str, Any] | None] = None
+
+    def __post_init__(self, parameters: Mapping[str, Any] | None) -> None:
+        if isinstance(self.sql, str):
+            object.__setattr__(self, "sql", with_parameters(self.sql, parameters or {}))
 
 
 #: Parts of a path that name the body, or may lead to it without its name.

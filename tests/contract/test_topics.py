@@ -170,6 +170,40 @@ def test_an_invalid_filter_is_refused(either: World, topic: Any, given: Any, tex
         either.client.create_subscription(topic.name, "s", **given)
 
 
+@pytest.mark.parametrize(
+    ("sql", "parameters", "text"),
+    [
+        ("a = @x", None, "the parameter @x of an SQL filter has no value"),
+        ("a = @x", {"y": 1}, "the parameter @x of an SQL filter has no value"),
+        ("a = @x", {"x": None}, "@x of an SQL filter must be a text, a finite number, a truth value"),
+        ("a = @x", {"x": float("inf")}, "a finite number, a truth value, a datetime or a UUID, not inf"),
+        ("a = @x", ["x"], "the parameters of an SQL filter must be a mapping"),
+    ],
+)
+def test_an_invalid_parameter_of_a_filter_is_refused(sql: str, parameters: Any, text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        SqlFilter(sql, parameters)
+
+
+def test_an_sql_filter_compares_typed_properties(either: World, topic: Any) -> None:
+    customer, moment = uuid4(), datetime.now(UTC)
+    matching = SqlFilter(
+        "customer = @customer and ordered < @moment and amount * 2 >= @amount and note = 'it''s @home'",
+        {"@customer": customer, "moment": moment, "amount": Decimal("19.90")},
+    )
+    made = either.client.create_subscription(topic.name, "typed", filter=matching)
+    assert made.filter == matching
+    ordered = {"customer": customer, "ordered": moment - timedelta(seconds=1), "note": "it's @home"}
+    sent: list[dict[str, Any]] = [
+        {"amount": Decimal("9.95")},
+        {"amount": 9.95},
+        {"amount": Decimal("9.94")},
+        {"customer": uuid4()},
+    ]
+    messages = [Message(0, application_properties={"amount": 10, **ordered, **each}) for each in sent]
+    assert topic.send_batch(messages) == [1, 1, 0, 0]
+
+
 def test_a_subscription_that_cannot_be_read_affects_no_other(either: World, topic: Any) -> None:
     either.client.create_subscription(topic.name, "odd")
     either.look("select pgqueue.alter_subscription(%s, 'odd', set_properties => '{\"a\": 1e5000}')", topic.name)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from operator import add, eq, ge, gt, le, lt, mod, mul, ne, sub, truediv
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgqueue.model.properties import as_json
 from pgqueue.model.sql_filter import to_json_path
+from pgqueue.model.sql_parameters import with_parameters
 from pgqueue.testing import Database
 
 #: True, false, or None for unknown.
@@ -35,15 +40,41 @@ class Meaning:
         return self.sql
 
 
+class Literal(str):
+    """A text in a filter: it is compared with a UUID or a datetime as one of these, if it is one."""
+
+    __slots__ = ()
+
+    def as_a(self, other: Any) -> Any:
+        readers: dict[type, Any] = {UUID: UUID, datetime: datetime.fromisoformat}
+        try:
+            return readers.get(type(other), str)(self)
+        except ValueError:
+            return str(self)
+
+
 def literal(value: Any) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else json.dumps(value).upper()
+    return with_parameters("@value", {"value": value})
+
+
+def in_sql(value: Any) -> Any:
+    """The value of a literal: SQL has texts and numbers for those of other types."""
+    match value:
+        case str() | UUID():
+            return Literal(value)
+        case datetime():
+            return Literal(value.isoformat())
+    return value
 
 
 def kind(value: Any) -> type:
-    return float if type(value) is int else type(value)
+    return float if type(value) in (int, Decimal) else type(value)
 
 
 def compared(operator: str, one: Any, other: Any) -> Truth:
+    one, other = (
+        each.as_a(against) if isinstance(each, Literal) else each for each, against in ((one, other), (other, one))
+    )
     if one is None or other is None or kind(one) is not kind(other):
         return None
     return bool(COMPARISONS[operator](one, other))
@@ -52,7 +83,7 @@ def compared(operator: str, one: Any, other: Any) -> Truth:
 def computed(operator: str, one: Any, other: Any) -> Any:
     if kind(one) is not float or kind(other) is not float or (operator in "/%" and other == 0):
         return None
-    return ARITHMETIC[operator](one, other)
+    return ARITHMETIC[operator](float(one), float(other))
 
 
 def negated(truth: Truth) -> Truth:
@@ -71,10 +102,16 @@ def like(value: Any, pattern: str) -> Truth:
 
 
 names = st.sampled_from(["a", "b", "in stock", "Notes", "it's"])
-values = st.sampled_from([True, False, 0, 1, 2, -3, 0.5, "", "x", "xy", "it's", "1", "%", "a\nb", "."])
+plain = [True, False, 0, 1, 2, -3, 0.5, "", "x", "xy", "it's", "1", "%", "a\nb", "."]
+typed = [
+    Decimal("0.5"), Decimal("2.00"), Decimal(-3), UUID(int=7), UUID(int=8),
+    datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 1, 0, 0, 5, timezone(timedelta(hours=1))),
+]  # fmt: skip
+values = st.sampled_from(plain + typed)
+texts = st.sampled_from([str(UUID(int=7)), UUID(int=8).hex, "2026-01-01", "2026-01-01T00:00:00Z"])
 patterns = st.text(st.sampled_from("xy%_.'1\n"), max_size=4)
 columns = names.map(lambda name: Meaning(name if name.isalnum() else f"[{name}]", lambda has: has.get(name)))
-constants = values.map(lambda value: Meaning(literal(value), lambda has: value))
+constants = (values | texts).map(lambda value: Meaning(literal(value), lambda has: in_sql(value)))
 
 
 def arithmetic(operands: st.SearchStrategy[Meaning]) -> st.SearchStrategy[Meaning]:
@@ -141,7 +178,7 @@ def test_a_condition_has_its_truth_value_in_sql(database: Database) -> None:
 
         @given(conditions, st.lists(properties, min_size=1, max_size=8))
         def judged(condition: Meaning, messages: list[Properties]) -> None:
-            documents = [json.dumps({"application_properties": has}) for has in messages]
+            documents = [json.dumps({"application_properties": as_json(has)}) for has in messages]
             found = connection.execute(
                 "select pgqueue._satisfies(document::jsonb, %s::jsonpath) from unnest(%s::text[]) as document",
                 [to_json_path(condition.sql), documents],
@@ -164,10 +201,20 @@ def test_a_condition_has_its_truth_value_in_sql(database: Database) -> None:
         ("a like '" + "%" * 1_000 + "y'", "x" * 1_000 + "y"),
         ("a like '" + "%_" * 500 + "'", "x" * 500),
         ("a like '%%x' escape '%'", "%x"),
+        ("a + 1 = 3.5 and -a = -2.5 and a % 2 = .5", Decimal("2.50")),
+        ("a = '00000000000000000000000000000007'", UUID(int=7)),
+        ("a in ('x', '2026-01-01T01:00+01:00')", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("exists(a) and not a is null", b"x"),
     ],
     ids=lambda value: str(value)[:20],
 )
 def test_a_condition_is_true(database: Database, sql: str, value: Any) -> None:
     with database.connect() as connection:
-        given = [json.dumps({"application_properties": {"a": value}}), to_json_path(sql)]
+        given = [json.dumps({"application_properties": as_json({"a": value})}), to_json_path(sql)]
         assert connection.execute("select pgqueue._satisfies(%s::jsonb, %s::jsonpath)", given).fetchone() == (True,)
+
+
+def test_two_literals_are_compared_as_texts(database: Database) -> None:
+    with database.connect() as connection:
+        given = [to_json_path("'2026-01-01T00:00Z' >= '2026-01-01T01:00+01:00'")]
+        assert connection.execute("select pgqueue._satisfies('{}', %s::jsonpath)", given).fetchone() == (False,)
