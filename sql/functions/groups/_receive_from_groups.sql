@@ -21,7 +21,8 @@ declare
     xid     xid8    := pg_current_xact_id();       -- above those of who drew the numbers, and before the clock is read; see pgqueue._pass_due_times
     token   uuid    := gen_random_uuid();
     wanted  integer := max_messages;
-    reach   integer := (max_messages + 1) / 2;     -- how many groups are looked at: each may give two messages
+    round   integer := least(greatest(2, max_messages / 20), 5);       -- how many messages a group gives, if all have as many
+    reach   integer := (max_messages + round - 1) / round;             -- how many groups are looked at
     ahead   integer := 1000;
     is_held boolean;                               -- others hold all groups that wait
     was_held boolean := false;
@@ -39,7 +40,7 @@ declare
     share   integer;
 begin
     if take_turn then
-        perform pgqueue._take_turn_when_due(source);
+        perform pgqueue._take_turn_when_due(source.id);
     end if;
     if num_nonnulls(source.paused_at, source.max_receive_rate, source.max_concurrent) > 0 then
         wanted := pgqueue._allowance(source, max_messages);
@@ -95,7 +96,7 @@ begin
                 perform pgqueue._hand_out(source, found.places, token, moment);
             end if;
             if is_limited then
-                perform pgqueue._record_in_groups(source, rooms, found.places, found.nths, token, moment);
+                perform pgqueue._record_in_groups(source, rooms, found.numbers, found.nths, token, moment);
             end if;
             return query
                 update pgqueue.message

@@ -1,15 +1,14 @@
 -- Records that groups with limits hand out messages, whose rows are locked: takes the slots and the tokens of the groups.
 create or replace function pgqueue._record_in_groups(
-    source pgqueue.queue, rooms pgqueue.group_room[], places tid[], nths bigint[], lock_token uuid, moment timestamptz)
+    source pgqueue.queue, rooms pgqueue.group_room[], numbers bigint[], nths bigint[], lock_token uuid, moment timestamptz)
 returns void
 language plpgsql
 as $$
 #variable_conflict use_column
 begin
     with given as materialized (
-        select nth, array_agg(sequence_number) as numbers, array_agg(_record_in_groups.lock_token) as tokens
-          from unnest(places, nths) as found (place, nth)
-         cross join lateral (select sequence_number from pgqueue.message where ctid = place limit 1) as message
+        select nth, array_agg(number) as numbers, array_agg(_record_in_groups.lock_token) as tokens
+          from unnest(_record_in_groups.numbers, nths) as found (number, nth)
          group by nth
     ), changed as materialized (
         select group_id, turn,

@@ -1,6 +1,6 @@
 -- Returns, in the order of these groups, how many messages each may hand out now, at most `share`. A group that another receive holds may hand
--- out none. Slots are counted as in pgqueue._slots_taken, tokens as in pgqueue._allowance; if fewer than `share` slots are recorded as free,
--- the recorded locks are checked.
+-- out none. Slots are counted as in pgqueue._slots_taken, tokens as in pgqueue._allowance; where fewer than `share` slots are recorded as
+-- free, the recorded locks are checked.
 -- Locks    the groups against other receives, until the transaction ends; skips those that others hold.
 create or replace function pgqueue._rooms_in_groups(source pgqueue.queue, ids text[], share integer, moment timestamptz)
 returns pgqueue.group_room[]
@@ -8,49 +8,68 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    rooms  pgqueue.group_room[] := '{}';
-    room   pgqueue.group_room;
-    id     text;
-    held   record;
-    tokens double precision;
+    own     text[];                                            -- the groups that this receive holds
+    known   record;
+    checked boolean := false;
 begin
-    foreach id in array ids loop
-        room          := null;
-        room.group_id := id;
-        room.places   := 0;
-        if (pgqueue._free_session(source.id, id)).queue_id is not null then
-            select max_concurrent, max_receive_rate into room.max_concurrent, room.rate
-              from pgqueue.group_limit
-             where queue_id = source.id and group_id = id;
-            room.max_concurrent := nullif(coalesce(room.max_concurrent, source.max_concurrent_per_group), 0);
-            room.rate           := nullif(coalesce(room.rate, source.max_receive_rate_per_group), 0);
-            room.places         := share;
-            select turn, full_at, numbers, message_group.tokens into room.turn, room.full_at, room.numbers, room.tokens
-              from pgqueue.message_group
-             where queue_id = source.id and group_id = id
-             order by turn desc
-             limit 1;
-            room.numbers := coalesce(room.numbers, '{}');
-            room.tokens  := coalesce(room.tokens, '{}');
-            if room.rate is not null then
-                tokens      := pgqueue._tokens(room.rate, room.full_at, moment) + room.rate / 1000000;      -- see pgqueue._allowance
-                room.places := least(room.places, greatest(floor(tokens), 0));
-                if tokens < 1 then
-                    room.next := moment + interval '1 second' * (1 - tokens) / room.rate;
-                end if;
-            end if;
-            if room.max_concurrent - cardinality(room.numbers) < room.places then
-                held         := pgqueue._held_locks(source, room.numbers, room.tokens);
-                room.numbers := held.numbers;
-                room.tokens  := held.tokens;
-                room.places  := greatest(least(room.places, room.max_concurrent - cardinality(room.numbers)), 0);
-                if room.places = 0 then
-                    room.next := greatest(room.next, held.until);
-                end if;
-            end if;
-        end if;
-        rooms := rooms || room;
+    own := array(
+        select session_id
+          from unnest(ids) as given (id)
+         cross join lateral (
+               select session_id
+                 from pgqueue.session
+                where queue_id = source.id and session.session_id = given.id and (locked_until is null or locked_until <= moment)
+                  for update skip locked) as free);
+    if cardinality(own) < cardinality(ids) then                -- the others are new, or other receives hold them
+        own := own || array(
+            select id from unnest(ids) as id where id <> all (own) and (pgqueue._free_session(source.id, id)).queue_id is not null);
+    end if;
+    loop
+        select array_agg(row(id, places, next, allowed.max_concurrent, rate, turn, full_at, slots.numbers, slots.tokens)::pgqueue.group_room) as rooms,
+               bool_or(is_late) as has_late
+          into known
+          from unnest(ids) as given (id)
+          left join lateral (
+               select max_concurrent, max_receive_rate
+                 from pgqueue.group_limit
+                where queue_id = source.id and group_id = id
+                limit 1) as other on true
+          left join lateral (
+               select turn, full_at, numbers, tokens
+                 from pgqueue.message_group
+                where queue_id = source.id and group_id = id
+                order by turn desc
+                limit 1) as used on true
+         cross join lateral (
+               select nullif(coalesce(other.max_concurrent, source.max_concurrent_per_group), 0) as max_concurrent,
+                      nullif(coalesce(other.max_receive_rate, source.max_receive_rate_per_group), 0) as rate) as allowed
+         cross join lateral (
+               select case when rate is not null then pgqueue._tokens(rate, full_at, moment) + rate / 1000000 end as ready,  -- see pgqueue._allowance
+                      allowed.max_concurrent - coalesce(cardinality(used.numbers), 0) < share as is_short) as state
+         cross join lateral (
+               select array_agg(number) as numbers, array_agg(token) as tokens, min(locked_until) as until,
+                      bool_or(locked_until is null or locked_until <= moment) as is_late
+                 from unnest(used.numbers, used.tokens) as slot (number, token)
+                cross join lateral (                          -- see pgqueue._find_by_token
+                      select locked_until
+                        from pgqueue.message
+                       where queue_id = source.id and lane % 2 = 0 and sequence_number between number and number and lock_token = token
+                       order by sequence_number) as lock
+                where is_short) as held
+         cross join lateral (
+               select coalesce(case when is_short then held.numbers else used.numbers end, '{}') as numbers,
+                      coalesce(case when is_short then held.tokens else used.tokens end, '{}') as tokens) as slots
+         cross join lateral (
+               select case when id = any (own)
+                           then greatest(least(share, floor(ready), allowed.max_concurrent - cardinality(slots.numbers)), 0)::integer
+                           else 0 end as places,
+                      case when id = any (own)
+                           then greatest(case when ready < 1 then moment + interval '1 second' * (1 - ready) / rate end,
+                                         case when allowed.max_concurrent <= cardinality(slots.numbers) then until end) end as next) as room;
+        exit when checked or known.has_late is not true;
+        perform pgqueue._held_locks(source, numbers, tokens) from unnest(known.rooms);      -- ends the locks whose time is over
+        checked := true;
     end loop;
-    return rooms;
+    return known.rooms;
 end
 $$;

@@ -14,8 +14,10 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_queue(_find_queue.name);
     end if;
-    if not pgqueue._permits(needed, known) then
-        perform pgqueue._refuse_access(needed, known.name);
+    if needed <> 'RECEIVE' or not pgqueue._may_receive(known.receivers) then      -- most often enough, and sooner evaluated
+        if not pgqueue._permits(needed, known) then
+            perform pgqueue._refuse_access(needed, known.name);
+        end if;
     end if;
     return known;
 end

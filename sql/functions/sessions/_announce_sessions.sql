@@ -21,13 +21,14 @@ set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
-    waiting text[];
+    ids     text[] := array(select distinct session_id from unnest(session_ids) as session_id);
+    waiting text[] := '{}';
     is_fair boolean := (select fair from pgqueue.queue where id = _announce_sessions.queue_id);
 begin
     if current_setting('transaction_isolation') = 'read committed' then
         waiting := array(
             select held.session_id
-              from (select distinct session_id from unnest(session_ids) as session_id) as given
+              from unnest(ids) as given (session_id)
              cross join lateral (
                    select session_id, available_at
                      from pgqueue.waiting_session
@@ -36,14 +37,16 @@ begin
                     limit 1
                       for key share skip locked) as held
              where not is_fair or held.available_at <= pgqueue.clock());
-        if is_fair then
+        if is_fair and cardinality(waiting) < cardinality(ids) then
             waiting := waiting || pgqueue._hasten_sessions(
-                _announce_sessions.queue_id, array(select unnest(session_ids) except select unnest(waiting)));
+                _announce_sessions.queue_id, array(select id from unnest(ids) as id where id <> all (waiting)));
         end if;
     end if;
-    insert into pgqueue.waiting_session (queue_id, session_id, available_at)
-    select _announce_sessions.queue_id, session_id, pgqueue.clock()
-      from (select distinct session_id from unnest(session_ids) as session_id) as given         -- the clock goes on meanwhile
-     where session_id <> all (coalesce(waiting, '{}'));
+    if cardinality(waiting) < cardinality(ids) then
+        insert into pgqueue.waiting_session (queue_id, session_id, available_at)
+        select _announce_sessions.queue_id, id, pgqueue.clock()                                 -- the clock goes on meanwhile
+          from unnest(ids) as id
+         where id <> all (waiting);
+    end if;
 end
 $$;

@@ -10,7 +10,10 @@ as $$
 declare
     lost bigint;
 begin
-    if atomic and cardinality(proven) < cardinality(sequence_numbers) then
+    if cardinality(proven) = cardinality(sequence_numbers) then
+        return query select unnest(sequence_numbers), null::text;
+        return;
+    elsif atomic and cardinality(proven) < cardinality(sequence_numbers) then
         select number into lost
           from unnest(sequence_numbers) with ordinality as asked (number, nth)
           left join unnest(proven) as held (nth) using (nth)

@@ -59,7 +59,7 @@ begin
     if source.paused_at is not null then
         return;
     end if;
-    perform pgqueue._take_turn_when_due(source);
+    perform pgqueue._take_turn_when_due(source.id);
     loop
         moment := pgqueue.clock();
         select ctid as place, session_id as id into waiting

@@ -52,18 +52,19 @@ begin
     if not pgqueue._may_receive(source.receivers) then
         perform pgqueue._refuse_access('RECEIVE', queue);
     end if;
-    if source.status <> 'ACTIVE' or source.requires_session or source.fair or source.forward_to is not null
+    if source.status <> 'ACTIVE' or source.requires_session or source.forward_to is not null
        or max_messages is null or max_messages < 1 or receive.lock_duration <= interval '0' then
         perform pgqueue._check_receive(source, max_messages, receive.lock_duration);
         if source.requires_session then
             perform pgqueue._refuse_without_session(source);
         elsif source.forward_to is not null then
             perform pgqueue._refuse_receive(source);
-        elsif source.fair then
-            return query
-                select * from pgqueue._receive_from_groups(source, max_messages, receive.lock_duration, holder, take_turn);
-            return;
         end if;
+    end if;
+    if source.fair then
+        return query
+            select * from pgqueue._receive_from_groups(source, max_messages, receive.lock_duration, holder, take_turn);
+        return;
     end if;
     scan := nullif(current_setting(concat('pgqueue.scan_', source.id), true), '');
     if cardinality(scan) is distinct from cardinality(source.lanes) + 1

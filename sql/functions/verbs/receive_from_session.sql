@@ -28,7 +28,7 @@ declare
     fetched    bigint;
 begin
     perform pgqueue._check_receive(source, max_messages, null);
-    perform pgqueue._take_turn_when_due(source);
+    perform pgqueue._take_turn_when_due(source.id);
     held := pgqueue._held_session(source, receive_from_session.session_id, receive_from_session.lock_token);
     perform pgqueue._move_session_cursor(held);
     if num_nonnulls(source.paused_at, source.max_receive_rate, source.max_concurrent) > 0 then
