@@ -24,7 +24,8 @@ async def drain(
 
     ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
     :func:`pgqueue.aio.process` and in a worker, but is called only once: its first error abandons the message and is
-    raised. Of :class:`pgqueue.Handlers`, and so of tasks, those for the queue are called. ``source`` is where the
+    raised. Of :class:`pgqueue.Handlers`, and so of tasks, those for the queue are called; for a task, which stores its
+    result, the list has None. ``source`` is where the
     transactions begin, as for :func:`pgqueue.aio.process`: a session maker, for example.
 
     Raises:

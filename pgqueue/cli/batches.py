@@ -23,6 +23,7 @@ Id = Annotated[UUID, typer.Argument(metavar="BATCH", help="The id of the batch."
 COLUMNS: Final = (
     "id",
     "queue",
+    "state",
     "total",
     "pending",
     "completed",
@@ -33,7 +34,15 @@ COLUMNS: Final = (
 )
 #: Left out where a terminal is narrow.
 SPARE: Final = ("dead lettered", "deleted", "closed at", "finished at")
-LIST: Final = f"select id::text, {', '.join(COLUMNS[1:])} from pgqueue.batches order by created_at desc limit %s"
+LIST: Final = f"""
+select id::text, {", ".join(COLUMNS[1:])}
+  from pgqueue.batches
+ cross join lateral (
+       select case when finished_at is not null then 'finished'
+                   when closed_at is not null then 'closed'
+                   else 'open' end as state) as known
+ order by created_at desc
+ limit %s"""
 
 
 @on_database(app, "list")

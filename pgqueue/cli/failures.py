@@ -40,6 +40,13 @@ REMEDIES: dict[type[Exception], str] = {
     errors.AccessDeniedError: "use a role that may, or ask the owner of the schema",
 }
 
+#: Those of errors about a subscription.
+ON_SUBSCRIPTIONS: dict[type[Exception], str] = {
+    errors.QueueNotFoundError: "`pgqueue subscription list TOPIC` shows the subscriptions,"
+    " `pgqueue subscription create` makes one",
+    errors.QueueAlreadyExistsError: "change it with `pgqueue subscription update`, or use --exist-ok",
+}
+
 #: Those of errors about a topic itself.
 ON_TOPICS: dict[type[Exception], str] = {
     errors.QueueDisabledError: "`pgqueue topic update TOPIC --status ACTIVE` opens it",
@@ -53,7 +60,7 @@ FOR_PROGRAMS = re.compile(r'\b(client|pgqueue)\.|"\.|: create it with|_')
 #: Placeholders in a remedy, and where the text of the error names their values.
 NAMES = {
     "QUEUE": re.compile(r'\bqueue "?([\w./-]*\w)'),
-    "TOPIC": re.compile(r'\btopic "?([\w./-]*\w)'),
+    "TOPIC": re.compile(r'\b(?:topic|queue) "?([\w./-]*?\w)(?=/Subscriptions/|[^\w./-]|$)'),
     "NUMBER": re.compile(r"\bmessage (\d+)"),
 }
 
@@ -65,6 +72,7 @@ MISTAKEN = {
     " shows what receives from it",
 }
 
+OF_SUBSCRIPTION = re.compile(r"/subscriptions/", re.IGNORECASE)
 GRANT = re.compile(r"client\.grant_(\w+)\(((?:'(?:[^']|'')*'(?:, )?)+)\)")
 ARGUMENT = re.compile(r"'((?:[^']|'')*)'")
 
@@ -153,6 +161,8 @@ def _with_remedy(error: errors.PGQueueError) -> str:
         remedy = "choose another name"
     if text.startswith("topic "):
         remedy = ON_TOPICS.get(type(error), remedy)
+    elif OF_SUBSCRIPTION.search(text):
+        remedy = ON_SUBSCRIPTIONS.get(type(error), remedy)
     remedy = next((advised for mistake, advised in MISTAKEN.items() if mistake in text), remedy)
     advice = ADVICE.search(text)
     if remedy is None or (advice and not FOR_PROGRAMS.search(text, advice.start())):

@@ -185,6 +185,8 @@ def cell(value: object, *, line: bool = False) -> Text:
     match value:
         case None:
             return Text("-", style="dim")
+        case bool():
+            return Text("yes" if value else "no")
         case Number():
             return Text(str(int(value)))
         case int():

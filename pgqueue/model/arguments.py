@@ -69,7 +69,7 @@ def flag(argument: str, value: Any) -> bool | None:
 
 def numbers(argument: str, value: Any) -> list[int]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes):
-        raise InvalidArgumentError(f"{argument} must be whole numbers, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be a list of whole numbers, not {value!r}")
     return [number(f"one of {argument}", each) for each in value]
 
 

@@ -91,6 +91,9 @@ Kind: TypeAlias = Literal["plain", "number", "uuid", "datetime"]
 UNKNOWN: Final = "(null != null)"
 
 
+READS_BODY: Final = re.compile(r"\bbody\s*[.[]", re.IGNORECASE)
+
+
 class Condition(NamedTuple):
     """A path that is true where a condition is true, and one that is true where it is false."""
 
@@ -129,7 +132,8 @@ def to_json_path(sql: str) -> str:
     except UnexpectedInput as error:
         is_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
         place = "at its end" if is_end else f"at {sql[error.pos_in_stream :]!r:.40}"
-        raise InvalidArgumentError(f"the SQL filter {sql!r} cannot be read {place}") from None
+        remedy = ": compare the body with a JsonPathFilter" if READS_BODY.search(sql) else ""
+        raise InvalidArgumentError(f"the SQL filter {sql!r} cannot be read {place}{remedy}") from None
 
 
 @v_args(inline=True)

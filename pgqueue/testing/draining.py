@@ -25,7 +25,8 @@ def drain(
 
     ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
     :func:`pgqueue.process` and in a worker, but is called only once: its first error abandons the message and is
-    raised. Of :class:`pgqueue.Handlers`, and so of tasks, those for the queue are called. ``source`` is where the
+    raised. Of :class:`pgqueue.Handlers`, and so of tasks, those for the queue are called; for a task, which stores its
+    result, the list has None. ``source`` is where the
     transactions begin, as for :func:`pgqueue.process`: a session maker, for example.
 
     Raises:

@@ -176,6 +176,11 @@ class Worker:
         if not isinstance(queue, Queue | QueueClient):
             given = f"{type(queue).__module__}.{type(queue).__qualname__}"
             raise InvalidArgumentError(f"pgqueue.Worker takes a queue or a client of pgqueue, not {given}")
+        if isinstance(handler, Tasks) and source_of(handler.client).schema != source_of(queue).schema:
+            raise InvalidArgumentError(
+                f'the tasks are sent to the schema "{source_of(handler.client).schema}", and this worker receives from '
+                f'"{source_of(queue).schema}": use one schema for both'
+            )
         name = queue.name if isinstance(queue, Queue) else None
         body_type = body_type_of(queue) if isinstance(queue, Queue) else bodies_of(source_of(queue))
         make = partial(locked, ReceivedMessage, body_type=body_type)

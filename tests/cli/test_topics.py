@@ -106,6 +106,15 @@ def test_an_option_filters_by_each_field(pgqueue: CommandLine, client: QueueClie
     assert subscription.filter == CorrelationFilter(**{field: "x"})  # type: ignore[arg-type]  # by name
 
 
+def test_errors_about_subscriptions_name_their_commands(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_topic("v1.events")
+    client.create_subscription("v1.events", "all")
+    remedy = "`pgqueue subscription list v1.events` shows the subscriptions, `pgqueue subscription create` makes one"
+    assert remedy in pgqueue("receive", "v1.events/Subscriptions/nope").only_error
+    assert remedy in pgqueue("stats", "v1.events/Subscriptions/nope").only_error
+    assert "`pgqueue subscription update`" in pgqueue("subscription", "create", "v1.events", "all").only_error
+
+
 def test_errors_about_topics_are_reported_in_one_line(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_topic("events")
     unknown = pgqueue("subscription", "list", "nope")
@@ -124,4 +133,4 @@ def test_commands_for_the_wrong_one_of_queue_and_topic_name_the_right_one(
     client.create_topic("news")
     assert "it is a queue: `pgqueue send QUEUE BODY` sends" in pgqueue("send", "--topic", "orders", "1").only_error
     for command in (("send", "news", "1"), ("receive", "news")):
-        assert "it is a topic: `pgqueue send --topic TOPIC BODY` sends" in pgqueue(*command).only_error
+        assert "it is a topic: `pgqueue send --topic news BODY` sends" in pgqueue(*command).only_error

@@ -158,6 +158,10 @@ def test_invalid_calls_are_refused(either: World, topic: Any) -> None:
     [
         ({"filter": "subject = 'x'"}, "a filter must be a CorrelationFilter, a JsonPathFilter or an SqlFilter"),
         ({"filter": SqlFilter("a = ")}, "the SQL filter 'a = ' cannot be read at its end"),
+        (
+            {"filter": SqlFilter("body.amount > 3")},
+            "cannot be read at '.amount > 3': compare the body with a JsonPathFilter",
+        ),
         ({"filter": SqlFilter(7)}, "the SQL of a filter must be a str"),  # type: ignore[arg-type]
         ({"filter": JsonPathFilter("$.body.amount")}, "json_path_filter must be a condition"),
         ({"filter": JsonPathFilter(7)}, "the path of a filter must be a str"),  # type: ignore[arg-type]

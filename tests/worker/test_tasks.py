@@ -541,3 +541,11 @@ def test_a_coroutine_function_has_results_and_schedules(database: Database, clie
             assert (last.created_at, last.message.unique_key) == (first.created_at, "double-2")
 
     asyncio.run(run())
+
+
+def test_a_worker_serves_the_schema_that_its_tasks_are_sent_to(tasks: Tasks, database: Database) -> None:
+    with QueueClient(database.dsn, schema="jobs") as other:
+        with pytest.raises(InvalidArgumentError, match=r'sent to the schema "pgqueue", and .* from "jobs": use one'):
+            Worker(other, tasks)
+        with pytest.raises(InvalidArgumentError, match=r'sent to the schema "jobs", and .* from "pgqueue": use one'):
+            Worker(tasks.client, Tasks(other))
