@@ -72,9 +72,9 @@ class QueueClient:
     See ``docs/schemas.md``.
 
     Raises:
-        UnsupportedSourceError: ``source`` is nothing of these.
-        InvalidArgumentError: no database was named, ``timeout`` is not positive, an interceptor has another type, or no
-            instance can have this ``schema``.
+        UnsupportedSourceError: ``source`` is none of these.
+        InvalidArgumentError: no database was named, ``timeout`` is not positive, an interceptor has another type, or
+            ``schema`` is no valid name.
     """
 
     def __init__(

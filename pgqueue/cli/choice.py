@@ -46,15 +46,15 @@ Schema = Annotated[
 ]
 
 
-#: Where a command begins that is advised.
-ADVISED = re.compile(r"`pgqueue (?=[a-z])")
+#: Where an advised command begins, unless it names a schema.
+ADVISED = re.compile(r"`pgqueue (?=[a-z])(?![^`]*--schema)")
 
-#: The options that advised commands need as well: those that name another schema for this one.
+#: The option to insert into advised commands.
 _beside = ""
 
 
 def advised(text: str) -> str:
-    """A text, with the schema in the commands that it advises if this one has it as an option."""
+    """Insert --schema into the commands that a text advises, if this command was given it."""
     return ADVISED.sub(f"`pgqueue {_beside}", text)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
 from functools import partial
 from inspect import Parameter
+from string import Formatter
 from typing import Any
 
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError
@@ -127,6 +129,16 @@ class Arguments:
             return value
         text, _ = encode_body(value, self.returns, field=f"the result of {self._function.__name__}")
         return decode(text or "")
+
+    def check_unique_key(self, template: str, task: str) -> None:
+        """Refuse a template of unique keys that names something else than arguments."""
+        try:
+            fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
+        except ValueError as error:
+            raise InvalidArgumentError(f"the unique_key of {task} is no text of its arguments: {error}") from None
+        for field in fields:
+            if re.split(r"[.[]", field)[0] not in self._signature.parameters:
+                raise InvalidArgumentError(f"the unique_key of {task} is no text of its arguments: {{{field}}} is none")
 
     def values(self, body: Any) -> dict[str, Any]:
         """The arguments in a body."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.schemas import DEFAULT
 from pgqueue.transports.readable import connect
 
@@ -35,7 +36,13 @@ class Clock:
         self._schema = schema
 
     def move(self, by: timedelta) -> None:
-        """Move the time of every process, now: forward, or backward with a negative ``by``."""
+        """Move the time of every process, now: forward, or backward with a negative ``by``.
+
+        Raises:
+            InvalidArgumentError: ``by`` is no timedelta.
+        """
+        if not isinstance(by, timedelta):
+            raise InvalidArgumentError(f"the clock moves by a timedelta, not by {by!r}")
         with connect(self._dsn, schema=self._schema, autocommit=True) as connection:
             connection.execute(MOVE, [by // timedelta(microseconds=1)])
 

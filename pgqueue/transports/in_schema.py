@@ -1,4 +1,4 @@
-"""Transports to an instance in another schema than ``pgqueue``: they pass on each statement with the names of that."""
+"""Transports to an instance in another schema than ``pgqueue``: they rename the schema in each statement."""
 
 from __future__ import annotations
 

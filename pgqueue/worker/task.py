@@ -55,6 +55,8 @@ class Task(TakesArguments, Generic[P, R]):
         self.name, self.queue = name, queue
         self._function = function
         self._arguments = Arguments(function, OPTIONS, asynchronous=False)
+        if isinstance(unique_key, str):
+            self._arguments.check_unique_key(unique_key, name)
         self._unique_key = unique_key
         self._keeps_results: WeakKeyDictionary[Source, bool] = WeakKeyDictionary()
         self._use(client)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pgqueue import Message, QueueClient
+from pgqueue.cli import choice
 from pgqueue.schema import head
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
@@ -75,6 +76,12 @@ def test_advice_names_the_schema_that_an_option_names(pgqueue: CommandLine, acme
     assert f"`pgqueue --schema '{ACME}' unlock orders 1`" in pgqueue("--schema", ACME, "explain", "orders", "1").out
     missing = pgqueue("--schema", "none", "queue", "list").only_error
     assert missing.endswith("run `pgqueue --schema none migrate`")
+
+
+def test_advice_that_names_a_schema_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_beside", "--schema jobs ")
+    given = "run `pgqueue migrate --schema other`, or `pgqueue queue list`"
+    assert choice.advised(given) == "run `pgqueue migrate --schema other`, or `pgqueue --schema jobs queue list`"
 
 
 @pytest.mark.usefixtures("acme")

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.testing import Clock, Database
 
 
@@ -24,3 +27,9 @@ def test_a_clock_moves_backward_too_and_only_in_its_own_database(database: Datab
     database.move_clock(timedelta(microseconds=-1))
     assert start - database.clock.now() < timedelta(days=1, microseconds=1)
     assert start - database.clock.now() > timedelta(hours=23)
+
+
+@pytest.mark.parametrize("by", [3, 0.5, None])
+def test_a_clock_moves_by_timedeltas_only(clock: Clock, by: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="moves by a timedelta"):
+        clock.move(by)  # type: ignore[arg-type]
