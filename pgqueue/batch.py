@@ -40,9 +40,7 @@ class Batch:
         Raises:
             BatchNotFoundError: the batch does not exist, or was finished more than a day ago.
         """
-        where = (
-            self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=False)
-        )
+        where = transports.where(transaction, self._source, asynchronous=False)
         drive(where.execute(batches.close_batch(self.id)))
 
     def counts(self) -> BatchCounts:

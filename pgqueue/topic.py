@@ -93,4 +93,4 @@ class Topic(Generic[BodyT]):
         drive(topics.cancel_scheduled(self.name, sequence_numbers, self._where(transaction)))
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=False)
+        return transports.where(transaction, self._source, asynchronous=False)

@@ -39,7 +39,7 @@ class Batch:
         Raises:
             BatchNotFoundError: the batch does not exist, or was finished more than a day ago.
         """
-        where = self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=True)
+        where = transports.where(transaction, self._source, asynchronous=True)
         await adrive(where.execute(batches.close_batch(self.id)))
 
     async def counts(self) -> BatchCounts:

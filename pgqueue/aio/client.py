@@ -571,7 +571,7 @@ class QueueClient:
             DuplicateMessageError: another message has its unique key.
             MessageNotFoundError: a message was sent before under its message id.
         """
-        where = self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=True)
+        where = transports.where(transaction, self._source, asynchronous=True)
         given: list[Message[Any]] = [then] if on_failure is None or on_failure == "continue" else [then, on_failure]
         if (interceptors := self._source.interceptors) is not None:
             given = [await interceptors.changed(message) for message in given]

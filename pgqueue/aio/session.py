@@ -114,4 +114,4 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         return locked(ReceivedMessage, self.queue, row, self._source, self._body_type)
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=True)
+        return transports.where(transaction, self._source, asynchronous=True)

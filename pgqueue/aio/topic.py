@@ -94,4 +94,4 @@ class Topic(Generic[BodyT]):
         await adrive(topics.cancel_scheduled(self.name, sequence_numbers, self._where(transaction)))
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return self._source if transaction is None else transports.shared(transaction, self._source, asynchronous=True)
+        return transports.where(transaction, self._source, asynchronous=True)

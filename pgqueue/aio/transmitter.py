@@ -105,7 +105,7 @@ class QueuedTransmitter(Transmitter):
             InvalidArgumentError: its type is not registered.
         """
         source = self._processing.source
-        where = source if transaction is None else transports.shared(transaction, source, asynchronous=True)
+        where = transports.where(transaction, source, asynchronous=True)
         return await adrive(self._processing.store(notification, where))
 
     async def process_pending(self) -> Processed:

@@ -106,7 +106,7 @@ class QueuedTransmitter(Transmitter):
             InvalidArgumentError: its type is not registered.
         """
         source = self._processing.source
-        where = source if transaction is None else transports.shared(transaction, source, asynchronous=False)
+        where = transports.where(transaction, source, asynchronous=False)
         return drive(self._processing.store(notification, where))
 
     def process_pending(self) -> Processed:

@@ -147,6 +147,11 @@ def shared(transaction: object, source: Source, *, asynchronous: bool) -> Shared
     return shared_in(taken, source.schema)
 
 
+def where(transaction: object | None, source: Source, *, asynchronous: bool) -> Shared | Source:
+    """Where statements are executed: in the caller's transaction if there is one, else in those of the source."""
+    return source if transaction is None else shared(transaction, source, asynchronous=asynchronous)
+
+
 def _shared(transaction: object, timeout: float, asynchronous: bool) -> Shared:
     driver = drivers.driver_of(_checked(transaction, asynchronous))
     if driver is not None:
