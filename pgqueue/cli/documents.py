@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -205,9 +205,9 @@ def _is_unreadable(holder: PeekedMessage | QueueProperties | TopicProperties, fi
 
 
 @plain.register
-def queue_document(queue: QueueProperties) -> dict[str, Any]:
-    settings = {each.name: getattr(queue, each.name) for each in fields(queue) if each.name != "user_metadata"}
-    return {**settings, **_json(queue, "user_metadata")}
+def queue_document(holder: QueueProperties | TopicProperties) -> dict[str, Any]:
+    settings = {each.name: getattr(holder, each.name) for each in fields(holder) if each.name != "user_metadata"}
+    return {**settings, **_json(holder, "user_metadata")}
 
 
 def queues_table(queues: Sequence[QueueProperties]) -> Table:
@@ -253,19 +253,22 @@ def queue_record(queue: QueueProperties, counts: QueueRuntimeProperties, now: da
 
 
 def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
-    """The settings under the names of the options that set them."""
     return [
         ("queue", queue.name),
         ("status", str(queue.status)),
         ("paused since", NONE if queue.paused_at is None else _to_seconds(queue.paused_at)),
-        *(
-            (setting.name.replace("_", " "), _setting(setting, getattr(queue, setting.name)))
-            for setting in SETTINGS
-            if setting.name not in ("status", "user_metadata")
-        ),
-        ("user metadata", queue.raw_user_metadata),
+        *_by_option(queue, SETTINGS),
         ("created", _to_seconds(queue.created_at)),
         ("updated", _to_seconds(queue.updated_at)),
+    ]
+
+
+def _by_option(holder: QueueProperties | TopicProperties, settings: Iterable[Setting]) -> list[tuple[str, object]]:
+    """All settings but the status, under the names of their options."""
+    shown = [each for each in settings if each.name not in ("status", "user_metadata")]
+    return [
+        *((each.name.replace("_", " "), _setting(each, getattr(holder, each.name))) for each in shown),
+        ("user metadata", holder.raw_user_metadata),
     ]
 
 
@@ -307,22 +310,13 @@ def counts_table(
     return _table(all_counts, columns, wide=("queue",), spare=spare)
 
 
-@plain.register
-def _(topic: TopicProperties) -> dict[str, Any]:
-    settings = {each.name: getattr(topic, each.name) for each in fields(topic) if each.name != "user_metadata"}
-    return {**settings, **_json(topic, "user_metadata")}
-
-
 def topic_record(topic: TopicProperties) -> Table:
-    """The settings under the names of the options that set them."""
-    named = [each for each in SETTINGS if each.is_of_topics and each.name not in ("status", "user_metadata")]
     return output.record(
         [
             ("topic", topic.name),
             ("subscriptions", topic.subscriptions),
             ("status", str(topic.status)),
-            *((each.name.replace("_", " "), _setting(each, getattr(topic, each.name))) for each in named),
-            ("user metadata", topic.raw_user_metadata),
+            *_by_option(topic, (each for each in SETTINGS if each.is_of_topics)),
             ("created", _to_seconds(topic.created_at)),
         ]
     )
