@@ -10,6 +10,7 @@ declare
     source pgqueue.queue;
     places tid[];
     stamp  xid;
+    freed  text;
 begin
     if pgqueue._is_dead_letter_queue(queue) then
         if result is not null then
@@ -19,12 +20,15 @@ begin
         return null;
     end if;
     source := pgqueue._find_queue(queue, 'RECEIVE');
-    if source.fair and not source.records_settlements and result is null and not pgqueue._limits_groups(source) then
+    if source.fair and not source.records_settlements and result is null then
         delete from pgqueue.message      -- in its first delivery, before which nothing has gone wrong
          where queue_id = source.id and lane % 2 = 0 and message.sequence_number = _complete_any.sequence_number
            and message.lock_token = _complete_any.lock_token and delivery_count = 1 and position = _complete_any.sequence_number
-        returning xmax into stamp;
+        returning xmax, session_id into stamp, freed;
         if found then
+            if pgqueue._limits_groups(source) then
+                perform pgqueue._announce_sessions(source.id, array[freed]);      -- see pgqueue._free_slots_in_groups
+            end if;
             return stamp;
         end if;
     end if;

@@ -134,6 +134,12 @@ TWINS = [
         "_free_slots_in_groups",
         "if pgqueue._limits_groups(queue) then",
         "if false then",
+        partial(test_groups.test_a_settlement_frees_the_slot_of_its_group_at_once, verb="complete_batch"),
+    ),
+    Twin(
+        "_complete_any",
+        "if pgqueue._limits_groups(source) then",
+        "if false then",
         partial(test_groups.test_a_settlement_frees_the_slot_of_its_group_at_once, verb="complete"),
     ),
     Twin(
