@@ -233,6 +233,66 @@ def test_a_sweep_skips_a_message_that_is_being_cancelled(database: Database) -> 
         assert remembered(bob) == 4
 
 
+@pytest.mark.parametrize("first", ["send", "drop"])
+def test_a_topic_is_dropped_beside_a_sender_and_nothing_of_it_stays(database: Database, first: str) -> None:
+    """Each step would fail if it had to wait."""
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        created(ann, requires_duplicate_detection=True)
+
+        def send() -> None:
+            assert schedule(ann, 1, ids=["a"])[0][0] == 3
+
+        steps = {"send": (ann, send), "drop": (bob, lambda: bob.call("drop_topic", topic="t"))}
+        held, step = steps.pop(first)
+        held.begin()
+        step()
+        for _, other in steps.values():
+            other()
+        held.commit()
+        ann.call("create_topic", topic="t")
+        assert remembered(ann) > 0
+        while any(row[0] is None for row in ann.table("sweep")):
+            pass
+        assert remembered(ann) == 0
+        for table in ("sent_message_id", "message", "scheduled_message"):
+            assert ann.value(f"select count(*) from pgqueue.{table}") == 0
+
+
+def test_what_a_topic_remembers_that_was_restored_is_kept(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann, requires_duplicate_detection=True)
+        schedule(ann, 1, ids=["a"])
+        ann.rows("insert into pgqueue.dropped_queue (queue_id, name, dropped_at) select -id, name, pgqueue.clock() from pgqueue.topic")
+        ann.table("sweep")
+        assert remembered(ann) == 4
+        assert publish(ann, message_id="a") == 0
+
+
+def test_a_sweep_does_not_read_again_what_died_of_topics(database: Database) -> None:
+    with Stage(database) as stage, database.connect() as holder:
+        ann, slow = stage.sessions("ann", "slow")
+        created(ann, requires_duplicate_detection=True)
+        holder.execute("set transaction isolation level repeatable read; select")
+        every = "generate_series(1, 20000) n"
+        topic = "from pgqueue.topic"
+        ann.rows(f"insert into pgqueue.sent_message_id select -id, n, -n, pgqueue.clock() {topic}, {every}")
+        ann.rows(f"insert into pgqueue.scheduled_on_topic select id, -n, 0, null, pgqueue.clock() {topic}, {every}")
+        slow.begin()
+        schedule(slow, 1, ids=["late"], delays=[timedelta(seconds=1)])
+        stage.passes(WINDOW + HOUR)
+        assert ann.table("sweep", max_messages=50_000)[-1][5] == 40_000
+        ann.begin()
+        assert ann.table("sweep") == []
+        assert ann.value("select pgqueue._pages_read()") < 100
+        ann.commit()
+        slow.commit()
+        for thorough, forgotten in ((False, 0), (True, 1 + 4)):
+            found = ann.table("sweep", thorough=thorough, dry_run=True)
+            assert sum(row[5] for row in found if row[0] is None) == forgotten
+
+
 def test_a_scheduled_message_is_cancelled_in_all_subscriptions(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

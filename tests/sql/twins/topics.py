@@ -175,6 +175,48 @@ TWINS = [
         test_topic_settings.test_a_topic_that_is_dropped_is_forgotten_with_its_ids,
     ),
     Twin(
+        "drop_topic",
+        "        delete from pgqueue.scheduled_on_topic where topic_id = dropped;\n",
+        "",
+        test_topic_settings.test_ids_and_numbers_are_forgotten_when_they_are_over,
+    ),
+    Twin(
+        "drop_topic",
+        "values (-dropped, topic,",
+        "values (dropped, topic,",
+        partial(test_topic_settings.test_a_topic_is_dropped_beside_a_sender_and_nothing_of_it_stays, first="send"),
+    ),
+    Twin(
+        "_remove_orphans",
+        ", 'scheduled_on_topic'",
+        "",
+        partial(test_topic_settings.test_a_topic_is_dropped_beside_a_sender_and_nothing_of_it_stays, first="drop"),
+    ),
+    Twin(
+        "_remove_orphans",
+        "               and not exists (select from pgqueue.topic where id = -dropped.queue_id)\n",
+        "",
+        test_topic_settings.test_what_a_topic_remembers_that_was_restored_is_kept,
+    ),
+    Twin(
+        "_forget_on_topics",
+        "        perform pgqueue._record_sweep(topics, since);\n",
+        "",
+        test_topic_settings.test_a_sweep_does_not_read_again_what_died_of_topics,
+    ),
+    Twin(
+        "_forget_on_topics",
+        "where scheduled_enqueue_time between since and moment\n",
+        "where scheduled_enqueue_time <= moment\n",
+        test_topic_settings.test_a_sweep_does_not_read_again_what_died_of_topics,
+    ),
+    Twin(
+        "_forget_on_topics",
+        "\n                       where queue_id = -topic.id and sent_at >= since",
+        "\n                       where queue_id = -topic.id and sent_at >= '-infinity'::timestamptz",
+        test_topic_settings.test_a_sweep_does_not_read_again_what_died_of_topics,
+    ),
+    Twin(
         "_find_topic",
         " for key share",
         "",
