@@ -1,6 +1,8 @@
--- Deletes the copies of scheduled messages of a topic in all subscriptions, by their numbers in the topic: all or none.
+-- Deletes the copies of scheduled messages of a topic in all subscriptions, by their numbers in the topic: all or none. The copies in
+-- subscriptions that were dropped do not count.
 -- Returns  how many messages these are.
--- Raises   PQ006 message not found, when one is not scheduled, or no longer; 42501 access denied.
+-- Raises   PQ006 message not found, when one is not scheduled, or no longer, or a subscription no longer has its copy scheduled; 42501
+--          access denied.
 -- Locks    the copies, until the transaction ends; waits for an open transaction that cancels or activates one of them.
 create or replace function pgqueue._cancel_on_topic(topic text, sequence_numbers bigint[])
 returns bigint
@@ -14,6 +16,7 @@ declare
     gone    bigint[];
     held    record;
     target  pgqueue.queue;
+    places  tid[];
     unknown bigint;
 begin
     known := pgqueue._find_topic(topic);
@@ -21,7 +24,7 @@ begin
         perform pgqueue._refuse_access('SEND', topic, 'topic');
     end if;
     for held in
-        select queue_id, array_agg(copy order by copy) as copies
+        select queue_id, array_agg(distinct copy) as copies
           from pgqueue.scheduled_on_topic
           join pgqueue.queue on queue.id = queue_id         -- not of a subscription that was dropped
          where topic_id = known.id and sequence_number = any (wanted)
@@ -29,12 +32,24 @@ begin
          order by queue_id
     loop
         select * into target from pgqueue.queue where id = held.queue_id;
-        perform pgqueue._delete_scheduled(target, pgqueue._lock_scheduled(target, held.copies), 'CANCELLED');
+        places := pgqueue._lock_scheduled(target, held.copies);
+        places := array(                                       -- a copy may have got an earlier time than the message
+            select ctid from pgqueue.scheduled_message where ctid = any (places) and scheduled_enqueue_time > pgqueue.clock());
+        gone   := pgqueue._delete_scheduled(target, places, 'CANCELLED');
+        if cardinality(gone) < cardinality(held.copies) then
+            select sequence_number into unknown
+              from pgqueue.scheduled_on_topic
+             where topic_id = known.id and sequence_number = any (wanted) and queue_id = held.queue_id and copy <> all (gone)
+             limit 1;
+            perform pgqueue._refuse(
+                'PQ006', format('message %s of topic %I is no longer scheduled in %I', unknown, known.name, target.name),
+                'It may have been received, moved or deleted there. The other copies can be cancelled one by one in their subscriptions.');
+        end if;
     end loop;
     with cancelled as (
         delete from pgqueue.scheduled_on_topic
          where topic_id = known.id and sequence_number = any (wanted)
-           and scheduled_enqueue_time > pgqueue.clock()       -- looked at last: until then no copy can have been activated
+           and scheduled_enqueue_time > pgqueue.clock()       -- from then on a sweep may have deleted some of these rows
         returning sequence_number)
     select array_agg(distinct sequence_number) into gone from cancelled;
     select number into unknown

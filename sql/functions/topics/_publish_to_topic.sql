@@ -195,10 +195,10 @@ begin
                   order by place) as routed;
         if drawn is not null then
             insert into pgqueue.scheduled_on_topic (topic_id, sequence_number, queue_id, copy, scheduled_enqueue_time)
-            select known.id, drawn[place], target.id, copy, scheduled_enqueue_times[place]
+            select known.id, drawn[place], target.id, abs(copy), scheduled_enqueue_times[place]
               from unnest(array(select place from unnest(places, queues) as routed (place, queue_id) where queue_id = target.id order by place),
                           copies) as sent (place, copy)
-             where copy > 0 and scheduled_enqueue_times[place] > moment;
+             where scheduled_enqueue_times[place] > moment;
         end if;
     end loop;
     if drawn is not null then

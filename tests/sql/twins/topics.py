@@ -146,9 +146,12 @@ TWINS = [
     ),
     Twin(
         "_publish_to_topic",
-        "where copy > 0 and ",
-        "where ",
-        test_topic_settings.test_a_subscription_that_knows_a_message_already_keeps_it,
+        "abs(copy)",
+        "copy",
+        partial(
+            test_topic_settings.test_a_subscription_that_knows_a_message_already_cancels_the_earlier_one,
+            given={"keys": ["a"]},
+        ),
     ),
     Twin(
         "_publish_to_topic",
@@ -160,7 +163,33 @@ TWINS = [
         "_cancel_on_topic",
         "\n           and scheduled_enqueue_time > pgqueue.clock() ",
         "",
-        test_topic_settings.test_a_message_whose_time_has_come_is_not_cancelled_anywhere,
+        test_topic_settings.test_a_message_that_no_subscription_takes_is_cancelled_too,
+    ),
+    Twin(
+        "_cancel_on_topic",
+        "if cardinality(gone) < cardinality(held.copies) then",
+        "if false then",
+        partial(
+            test_topic_settings.test_a_message_is_not_cancelled_if_a_subscription_no_longer_has_it_scheduled,
+            fate="received",
+        ),
+    ),
+    Twin(
+        "_cancel_on_topic",
+        " and scheduled_enqueue_time > pgqueue.clock());",
+        ");",
+        partial(
+            test_topic_settings.test_a_message_is_not_cancelled_if_a_subscription_no_longer_has_it_scheduled, fate="due"
+        ),
+    ),
+    Twin(
+        "_cancel_on_topic",
+        "array_agg(distinct copy)",
+        "array_agg(copy)",
+        partial(
+            test_topic_settings.test_a_subscription_that_knows_a_message_already_cancels_the_earlier_one,
+            given={"keys": ["a"]},
+        ),
     ),
     Twin(
         "_cancel_on_topic",
@@ -196,7 +225,7 @@ TWINS = [
         "_remove_orphans",
         "               and not exists (select from pgqueue.topic where id = -dropped.queue_id)\n",
         "",
-        test_topic_settings.test_what_a_topic_remembers_that_was_restored_is_kept,
+        test_topic_settings.test_a_restored_topic_keeps_its_records,
     ),
     Twin(
         "_forget_on_topics",
