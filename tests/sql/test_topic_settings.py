@@ -431,7 +431,7 @@ def test_a_scheduled_duplicate_has_the_number_of_the_first(database: Database) -
 
 @pytest.mark.parametrize("given", [{"ids": ["a"]}, {"keys": ["a"]}])
 def test_a_subscription_that_knows_a_message_already_cancels_the_earlier_one(
-    database: Database, given: dict[str, list[str]]
+    database: Database, given: dict[str, Any]
 ) -> None:
     """The second send stores nothing there, and must not seem cancelled while the first is delivered."""
     with Stage(database) as stage:

@@ -160,13 +160,13 @@ TWINS = [
         test_topic_settings.test_a_scheduled_duplicate_has_the_number_of_the_first,
     ),
     Twin(
-        "_cancel_on_topic",
+        "cancel_on_topic",
         "\n           and scheduled_enqueue_time > pgqueue.clock() ",
         "",
         test_topic_settings.test_a_message_that_no_subscription_takes_is_cancelled_too,
     ),
     Twin(
-        "_cancel_on_topic",
+        "cancel_on_topic",
         "if cardinality(gone) < cardinality(held.copies) then",
         "if false then",
         partial(
@@ -175,7 +175,7 @@ TWINS = [
         ),
     ),
     Twin(
-        "_cancel_on_topic",
+        "cancel_on_topic",
         " and scheduled_enqueue_time > pgqueue.clock());",
         ");",
         partial(
@@ -183,7 +183,7 @@ TWINS = [
         ),
     ),
     Twin(
-        "_cancel_on_topic",
+        "cancel_on_topic",
         "array_agg(distinct copy)",
         "array_agg(copy)",
         partial(
@@ -192,7 +192,7 @@ TWINS = [
         ),
     ),
     Twin(
-        "_cancel_on_topic",
+        "cancel_on_topic",
         "not pgqueue._may_send(known.senders)",
         "false",
         test_topic_settings.test_only_those_who_may_send_to_the_topic_cancel,

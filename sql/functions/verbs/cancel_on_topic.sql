@@ -1,12 +1,14 @@
--- Deletes the copies of scheduled messages of a topic in all subscriptions, by their numbers in the topic: all or none. The copies in
--- subscriptions that were dropped do not count.
+-- Cancels scheduled messages of a topic in all subscriptions, by the numbers that pgqueue.send_to_topic has returned: all or none.
+-- Copies in subscriptions that were dropped do not count.
 -- Returns  how many messages these are.
--- Raises   PQ006 message not found, when one is not scheduled, or no longer, or a subscription no longer has its copy scheduled; 42501
---          access denied.
--- Locks    the copies, until the transaction ends; waits for an open transaction that cancels or activates one of them.
-create or replace function pgqueue._cancel_on_topic(topic text, sequence_numbers bigint[])
+-- Raises   PQ006 message not found, when one is not scheduled, or no longer, or a subscription no longer has its copy scheduled; PQ040
+--          unknown topic.
+-- Locks    the copies, and the topic against being dropped, until the transaction ends; waits for an open transaction that cancels or
+--          activates one of them, or drops the topic.
+create or replace function pgqueue.cancel_on_topic(topic text, sequence_numbers bigint[])
 returns bigint
 language plpgsql
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -19,6 +21,7 @@ declare
     places  tid[];
     unknown bigint;
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     known := pgqueue._find_topic(topic);
     if not pgqueue._may_send(known.senders) then
         perform pgqueue._refuse_access('SEND', topic, 'topic');
