@@ -499,6 +499,16 @@ def test_a_queue_that_is_dropped_is_no_subscription_any_more(database: Database)
         assert ann.rows("select name, subscriptions from pgqueue.topics") == [("t", 0)]
 
 
+def test_no_messages_are_sent_without_arrays(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t", requires_duplicate_detection=True)
+        subscribe(ann, "s")
+        for verb in ("send_to_topic", "publish_batch_to_topic"):
+            assert ann.table(verb, topic="t") == ann.table(verb, topic="t", require_subscription=True) == []
+            assert ann.table(verb, topic="t", bodies=[]) == []
+
+
 def test_waiting_consumers_of_each_subscription_are_woken(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -40,7 +40,7 @@ declare
     known    pgqueue.topic;
     xid      xid8        := pg_current_xact_id();      -- before a number is drawn: the watermark depends on it
     moment   timestamptz := pgqueue.clock();
-    size     integer     := greatest(
+    size     integer     := coalesce(greatest(
         -- generated: {all: cardinality($given)}
         cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
@@ -48,7 +48,7 @@ declare
         cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids),
         cardinality(tos), cardinality(partition_keys), cardinality(unique_keys), cardinality(unique_scopes)
         -- end
-    );
+    ), 0);
     drawn    bigint[];                                 -- a number in the topic for each message, if any is needed
     known_as bigint[];                                 -- for each message its number, or that of the earlier one with its id
     remember pgqueue.queue;                            -- stands for the topic where ids are remembered
