@@ -115,6 +115,17 @@ TWINS = [
         partial(test_roles.a_role_may_do_what_it_was_granted, kind="stranger"),
     ),
     Twin(
+        "create_topic",
+        "    delete from pgqueue.queue where id = -new_id;\n",
+        "",
+        partial(
+            test_topics.test_a_queue_and_a_topic_created_at_once_do_not_get_one_name,
+            first="topic",
+            second="queue",
+            sqlstate=test_topics.TOPIC_EXISTS,
+        ),
+    ),
+    Twin(
         "_publish_to_topic",
         "if known.status <> 'ACTIVE' then",
         "if false then",
