@@ -46,7 +46,7 @@ begin
              limit 1;
             perform pgqueue._refuse(
                 'PQ006', format('message %s of topic %I is no longer scheduled in %I', unknown, known.name, target.name),
-                'It may have been received, moved or deleted there. The other copies can be cancelled one by one in their subscriptions.');
+                'Its time may have come, or it was moved or deleted there. The other copies can be cancelled one by one in their subscriptions.');
         end if;
     end loop;
     with cancelled as (
