@@ -192,6 +192,7 @@ def _of_setting(setting: Setting, function: str) -> dict[str, object]:
         "altered": f"nullif({merged}, {setting.none})" if setting.none else merged,
         "was": f"quote_literal({name})" if setting.type == "text" else f"{name}::text",
         "declared": f'{name}: {optional}\n"""{setting.doc}"""',
+        "declared_of_topics": f'{name}: {optional}\n"""{setting.doc_of_topics or setting.doc}"""',
         "kept": optional if setting.none else kept,
     }
 

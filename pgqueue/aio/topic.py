@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Generic
 
 from pgqueue import transports
-from pgqueue.flows import Shared, Source, topics
+from pgqueue.flows import Shared, Source
+from pgqueue.flows import topics as publishing
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message
 from pgqueue.model.topic import Published
+from pgqueue.statements import topics
 from pgqueue.transports import adrive
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class Topic(Generic[BodyT]):
             InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
             MessageNotSerializableError: a field cannot be stored; the error names it.
         """
-        flow = topics.publish(
+        flow = publishing.publish(
             self.name,
             message,
             self._where(transaction),
@@ -70,7 +72,7 @@ class Topic(Generic[BodyT]):
         With ``require_subscription`` each message must match one. Raises what :meth:`send` raises; then no message is
         stored.
         """
-        flow = topics.publish_batch(
+        flow = publishing.publish_batch(
             self.name,
             messages,
             self._where(transaction),
@@ -88,10 +90,11 @@ class Topic(Generic[BodyT]):
         ``sequence_numbers`` are those of the messages in the topic, or what :meth:`send` has returned for them.
 
         Raises:
-            MessageNotFoundError: one was never scheduled, or was cancelled, or its time has come.
+            MessageNotFoundError: one was never scheduled, or was cancelled, or its time has come; or a subscription
+                has received, moved, purged or cancelled its copy.
             InvalidArgumentError: a message was not scheduled.
         """
-        await adrive(topics.cancel_scheduled(self.name, sequence_numbers, self._where(transaction)))
+        await adrive(self._where(transaction).execute(topics.cancel_scheduled(self.name, sequence_numbers)))
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
         return transports.where(transaction, self._source, asynchronous=True)

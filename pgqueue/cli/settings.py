@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -67,9 +68,21 @@ def _option(setting: Setting) -> Any:
     return Annotated[kind | None, typer.Option(help=setting.option, rich_help_panel=setting.panel, **how)]
 
 
+class TopicStatus(StrEnum):
+    """The status of a topic."""
+
+    ACTIVE = QueueStatus.ACTIVE
+    DISABLED = QueueStatus.DISABLED
+    SEND_DISABLED = QueueStatus.SEND_DISABLED
+
+
 OPTIONS: dict[str, Any] = {setting.name: _option(setting) for setting in SETTINGS}
 LockDuration = OPTIONS["lock_duration"]
-TopicOptions = Annotated[
-    TopicSettings, Options({each.name: OPTIONS[each.name] for each in SETTINGS if each.is_of_topics})
-]
+OF_TOPICS: dict[str, Any] = {
+    **{each.name: OPTIONS[each.name] for each in SETTINGS if each.is_of_topics},
+    "status": Annotated[
+        TopicStatus | None, typer.Option(help="Whether the topic accepts sends.", case_sensitive=False)
+    ],
+}
+TopicOptions = Annotated[TopicSettings, Options(OF_TOPICS)]
 Settings = Annotated[QueueSettings, Options(OPTIONS, epilog=LONG_NAMES)]

@@ -104,7 +104,13 @@ def list_topics(database: Database) -> Result:
 def cancel(
     database: Database,
     name: TopicName,
-    numbers: Annotated[list[int], typer.Argument(metavar="NUMBER...", help="The numbers that `send --topic` printed.")],
+    numbers: Annotated[
+        list[int],
+        typer.Argument(
+            metavar="NUMBER",
+            help="Numbers of scheduled messages in the topic, as `send --topic --at` prints them.",
+        ),
+    ],
 ) -> Result:
     """Cancel scheduled messages of a topic, in all its subscriptions: all or none.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 from pgqueue import telemetry
-from pgqueue.errors import QueueAlreadyExistsError, QueueNotFoundError, RuleAlreadyExistsError, TopicAlreadyExistsError
+from pgqueue.errors import QueueAlreadyExistsError, RuleAlreadyExistsError, TopicAlreadyExistsError
 from pgqueue.flows import flow, queues
 from pgqueue.flows.flow import Executor, Flow, Interceptors, around
 from pgqueue.model.body_type import BodyType
@@ -59,14 +59,7 @@ def get_subscription(topic: str, name: str, source: Executor) -> Flow[Subscripti
     for subscription in (yield from source.execute(topics.list_subscriptions(topic, name))):
         if subscription.name == name:
             return subscription
-    raise QueueNotFoundError(f"topic {topic!r} has no subscription {name!r}")
-
-
-def cancel_scheduled(topic: str, sequence_numbers: Sequence[int], where: Executor) -> Flow[None]:
-    try:
-        yield from where.execute(topics.cancel_scheduled(topic, sequence_numbers))
-    except QueueNotFoundError as error:
-        raise topics.unknown(topic) from error
+    raise topics.unknown_subscription(topic, name)
 
 
 def create_rule(statement: Statement[None], source: Executor, *, exist_ok: bool) -> Flow[None]:

@@ -67,10 +67,14 @@ def flag(argument: str, value: Any) -> bool | None:
     return value
 
 
-def numbers(argument: str, value: Any) -> list[int]:
+def several(argument: str, value: Any) -> list[Any]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes):
         raise InvalidArgumentError(f"{argument} must be a list of whole numbers, not {value!r}")
-    return [number(f"one of {argument}", each) for each in value]
+    return list(value)
+
+
+def numbers(argument: str, value: Any) -> list[int]:
+    return [number(f"one of {argument}", each) for each in several(argument, value)]
 
 
 def number(argument: str, value: Any) -> int:

@@ -54,6 +54,8 @@ class Setting:
     """Whether it can be changed."""
     is_of_topics: bool = False
     """Whether a topic has it, too."""
+    doc_of_topics: str = ""
+    """For those who give it to a topic, where that differs."""
 
     @property
     def identifier(self) -> str:
@@ -113,13 +115,14 @@ SETTINGS: Final = (
         must_be="ACTIVE, DISABLED, SEND_DISABLED or RECEIVE_DISABLED",
         holds="status in ('ACTIVE', 'DISABLED', 'SEND_DISABLED', 'RECEIVE_DISABLED')",
         is_of_topics=True,
+        doc_of_topics="Whether the topic accepts sends: ACTIVE, DISABLED or SEND_DISABLED; by default ACTIVE.",
     ),
     Setting(
         "user_metadata",
         "jsonb",
         "Any JSON value, for the application.",
         "Text that users of the queue have stored with it.",
-        "Any JSON value to keep with the queue; null for none.",
+        "Any JSON value for the application; null for none.",
         none="'null'",
         is_of_topics=True,
     ),

@@ -71,7 +71,7 @@ _ESCAPE.2: /escape\b/i
 _IS.2: /is\b/i
 _NULL.2: /null\b/i
 _EXISTS.2: /exists\b/i
-_PROPERTY.2: /property(?=\s*\()/i
+_PROPERTY.2: /(property|p)(?=\s*\()/i
 TRUE.2: /true\b/i
 FALSE.2: /false\b/i
 %ignore /\s+/

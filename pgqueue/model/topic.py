@@ -101,9 +101,9 @@ class TopicSettings(TypedDict, total=False):
     a new topic None means the default; in an existing one it removes an optional setting.
     """
 
-    # generated lines: {all settings if is_of_topics: $declared}
+    # generated lines: {all settings if is_of_topics: $declared_of_topics}
     status: QueueStatus | str | None
-    """Whether the queue accepts sends and receives; by default ACTIVE."""
+    """Whether the topic accepts sends: ACTIVE, DISABLED or SEND_DISABLED; by default ACTIVE."""
     user_metadata: Any
     """Any JSON value, for the application."""
     default_message_time_to_live: timedelta | None

@@ -103,6 +103,7 @@ SIGNATURES: Final[Mapping[str, Mapping[str, LiteralString]]] = {
     "begin_claim": {"consumer": "text", "claim": "bigint", "lock_duration": "interval", "epoch": "bigint"},
     "broken_invariants": {},
     "cancel": {"queue": "text", "sequence_number": "bigint", "reason": "text"},
+    "cancel_on_topic": {"topic": "text", "sequence_numbers": "bigint[]"},
     "cancel_scheduled": {"queue": "text", "sequence_numbers": "bigint[]"},
     "check_claim": {"consumer": "text", "claim": "bigint", "epoch": "bigint"},
     "check_staged": {"queue": "text", "staged": "text"},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, QueueNotFoundError, TopicNotFoundError
-from pgqueue.model.arguments import name_of, text
+from pgqueue.model.arguments import name_of, several, text
 from pgqueue.model.encoding import EncodedMessage, to_json
 from pgqueue.model.json_text import decode_jsonb, undecoded
 from pgqueue.model.message import SequenceNumber
@@ -100,6 +100,10 @@ def unknown(topic: str) -> TopicNotFoundError:
     return TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
 
 
+def unknown_subscription(topic: str, name: str) -> QueueNotFoundError:
+    return QueueNotFoundError(f"topic {topic} has no subscription {name}: create it with client.create_subscription")
+
+
 def create_subscription(
     topic: str, name: str, filter: Filter | None, set_properties: Mapping[str, Any] | None, settings: QueueSettings
 ) -> Statement[None]:
@@ -156,9 +160,7 @@ def drop_rule(topic: str, subscription: str, name: str) -> Statement[None]:
 def list_rules(topic: str, subscription: str) -> Statement[list[RuleProperties]]:
     def read(rows: Sequence[Row]) -> list[RuleProperties]:
         if not rows:
-            raise QueueNotFoundError(
-                f"topic {topic} has no subscription {subscription}: create it with client.create_subscription"
-            )
+            raise unknown_subscription(topic, subscription)
         return [_read_rule(row) for row in rows if row[0] is not None]
 
     given = {"topic": name_of("topic", topic), "subscription": name_of("subscription", subscription)}
@@ -216,12 +218,13 @@ def _published(rows: Sequence[Row]) -> list[Published]:
 
 def cancel_scheduled(topic: str, sequence_numbers: Sequence[int]) -> Statement[None]:
     """Cancel messages by their numbers in the topic, or by what sending them has returned."""
-    numbers = [each.sequence_number if isinstance(each, Published) else each for each in sequence_numbers]
+    given = several("sequence_numbers", sequence_numbers)
+    numbers = [each.sequence_number if isinstance(each, Published) else each for each in given]
     if None in numbers:
         raise InvalidArgumentError(
             "the message was not scheduled: only one with a scheduled_enqueue_time can be cancelled"
         )
-    return call("select pgqueue.cancel_scheduled(…)", nothing, queue=topic, sequence_numbers=numbers)
+    return call("select pgqueue.cancel_on_topic(…)", nothing, topic=topic, sequence_numbers=numbers)
 
 
 def _properties(set_properties: Mapping[str, Any] | None) -> str | None:

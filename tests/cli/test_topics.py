@@ -47,6 +47,9 @@ def test_a_topic_is_shown_and_changed(pgqueue: CommandLine, client: QueueClient)
     assert "SEND_DISABLED" in pgqueue("topic", "show", "events").out
     assert "SEND_DISABLED" in pgqueue("topic", "list").out
     assert "name at least one setting" in pgqueue("topic", "update", "events").only_error
+    said = pgqueue("topic", "update", "events", "--status", "receive_disabled").only_error
+    assert "is not one of 'active', 'disabled', 'send_disabled'" in said
+    assert "NUMBER...\n" in pgqueue("topic", "cancel", "--help").out.replace(" ", "")
     assert "`pgqueue topic list` shows the topics" in pgqueue("topic", "show", "none").only_error
     assert "`pgqueue topic update" in pgqueue("send", "--topic", "events", "1").only_error
 

@@ -266,6 +266,11 @@ def test_a_scheduled_message_is_cancelled_in_all_subscriptions(either: World, to
         topic.cancel_scheduled([second, first])
     with pytest.raises(InvalidArgumentError, match="was not scheduled"):
         topic.cancel_scheduled([second, now])
+    wrong: Any
+    for wrong in (second, 5, "5"):
+        for place in (topic, either.queue):
+            with pytest.raises(InvalidArgumentError, match=r"^sequence_numbers must be a list of whole numbers, not '?[25]"):
+                place.cancel_scheduled(wrong)
     topic.cancel_scheduled([second.sequence_number])
     topic.cancel_scheduled([])
     assert bodies(either, topic, "one") == [3]
@@ -287,10 +292,18 @@ def test_a_cancellation_takes_part_in_the_callers_transaction(caller: World) -> 
 
 def test_a_queue_that_is_taken_for_a_topic_is_called_a_queue(either: World) -> None:
     topic = either.client.topic(either.queue.name)
-    for send in (lambda: topic.send(Message(1)), lambda: topic.send_batch([Message(1)])):
+    later = either.database.clock.now() + timedelta(days=1)
+    number = either.queue.send(Message(1, scheduled_enqueue_time=later))
+    calls = (
+        lambda: topic.send(Message(1)),
+        lambda: topic.send_batch([Message(1)]),
+        lambda: topic.cancel_scheduled([number]),
+    )
+    for call in calls:
         with pytest.raises(TopicNotFoundError) as refusal:
-            send()
+            call()
         assert "It is a queue: send to it with client.queue(name).send." in str(refusal.value)
+    either.queue.cancel_scheduled([number])
 
 
 def test_a_topic_that_is_taken_for_a_queue_is_called_a_topic(either: World, topic: Any) -> None:

@@ -205,6 +205,7 @@ def test_a_condition_has_its_truth_value_in_sql(database: Database) -> None:
         ("a = '00000000000000000000000000000007'", UUID(int=7)),
         ("a in ('x', '2026-01-01T01:00+01:00')", datetime(2026, 1, 1, tzinfo=UTC)),
         ("exists(a) and not a is null", b"x"),
+        ("p('a') = property('a') and P ('a') = 7 and exists(p('a')) and p is null", 7),
     ],
     ids=lambda value: str(value)[:20],
 )

@@ -21,6 +21,7 @@ DIGESTS = {
     "0011_batches.sql": "37188b5a541e",
     "0012_rules.sql": "dc400377caef",
     "0013_topics.sql": "f33ad7614c3e",
+    "0014_unbound_rows.sql": "9da6af51413b",
 }
 
 

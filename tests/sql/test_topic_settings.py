@@ -32,7 +32,7 @@ SUBSCRIPTIONS: dict[str, dict[str, Any]] = {
 
 SCHEDULE = """
 select copies, sequence_number
-  from pgqueue.send_to_topic('t', %(bodies)s, message_ids => %(ids)s,
+  from pgqueue.send_to_topic('t', %(bodies)s, message_ids => %(ids)s, unique_keys => %(keys)s,
                              scheduled_enqueue_times => array(
                                  select pgqueue.clock() + delay from unnest(%(delays)s::interval[]) as delay))
 """
@@ -45,13 +45,18 @@ def created(session: Session, **settings: Any) -> None:
 
 
 def schedule(
-    session: Session, *bodies: Any, delays: list[timedelta | None] | None = None, ids: list[str] | None = None
+    session: Session,
+    *bodies: Any,
+    delays: list[timedelta | None] | None = None,
+    ids: list[str] | None = None,
+    keys: list[str] | None = None,
 ) -> list[tuple[int, int | None]]:
     """How many copies each message has, and its number in the topic."""
     return session.rows(
         SCHEDULE,
         bodies=[Jsonb(body) for body in bodies],
         ids=ids,
+        keys=keys,
         delays=[HOUR] * len(bodies) if delays is None else delays,
     )
 
@@ -215,7 +220,7 @@ def test_a_sweep_skips_an_id_that_is_being_sent_again(database: Database) -> Non
         stage.passes(WINDOW)
         ann.begin()
         publish(ann, message_id="a")
-        bob.table("sweep")
+        assert bob.table("sweep") == []
         ann.commit()
         assert publish(bob, message_id="a") == 0
 
@@ -228,9 +233,71 @@ def test_a_sweep_skips_a_message_that_is_being_cancelled(database: Database) -> 
         ann.begin()
         assert cancel(ann, number) == 1
         stage.passes(HOUR)
-        bob.table("sweep")
+        assert [row for row in bob.table("sweep") if row[0] is None] == []
         ann.rollback()
         assert remembered(bob) == 4
+
+
+@pytest.mark.parametrize("first", ["send", "drop"])
+def test_a_topic_is_dropped_beside_a_sender_and_nothing_of_it_stays(database: Database, first: str) -> None:
+    """Each step would fail if it had to wait."""
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        created(ann, requires_duplicate_detection=True)
+
+        def send() -> None:
+            assert schedule(ann, 1, ids=["a"])[0][0] == 3
+
+        steps = {"send": (ann, send), "drop": (bob, lambda: bob.call("drop_topic", topic="t"))}
+        held, step = steps.pop(first)
+        held.begin()
+        step()
+        for _, other in steps.values():
+            other()
+        held.commit()
+        ann.call("create_topic", topic="t")
+        assert remembered(ann) > 0
+        while any(row[0] is None for row in ann.table("sweep")):
+            pass
+        assert remembered(ann) == 0
+        for table in ("sent_message_id", "message", "scheduled_message"):
+            assert ann.value(f"select count(*) from pgqueue.{table}") == 0
+
+
+def test_a_restored_topic_keeps_its_records(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann, requires_duplicate_detection=True)
+        schedule(ann, 1, ids=["a"])
+        dropped = "pgqueue.dropped_queue (queue_id, name, dropped_at)"
+        ann.rows(f"insert into {dropped} select -id, name, pgqueue.clock() from pgqueue.topic")
+        ann.table("sweep")
+        assert remembered(ann) == 4
+        assert publish(ann, message_id="a") == 0
+
+
+def test_a_sweep_does_not_read_again_what_died_of_topics(database: Database) -> None:
+    with Stage(database) as stage, database.connect() as holder:
+        ann, slow = stage.sessions("ann", "slow")
+        created(ann, requires_duplicate_detection=True)
+        holder.execute("set transaction isolation level repeatable read; select")
+        every = "generate_series(1, 20000) n"
+        topic = "from pgqueue.topic"
+        ann.rows(f"insert into pgqueue.sent_message_id select -id, n, -n, pgqueue.clock() {topic}, {every}")
+        ann.rows(f"insert into pgqueue.scheduled_on_topic select id, -n, 0, null, pgqueue.clock() {topic}, {every}")
+        slow.begin()
+        schedule(slow, 1, ids=["late"], delays=[timedelta(seconds=1)])
+        stage.passes(WINDOW + HOUR)
+        assert ann.table("sweep", max_messages=50_000)[-1][5] == 40_000
+        ann.begin()
+        pages = ann.value("select pgqueue._pages_read()")
+        assert ann.table("sweep") == []
+        assert ann.value("select pgqueue._pages_read()") < pages + 100
+        ann.commit()
+        slow.commit()
+        for thorough, forgotten in ((False, 0), (True, 1 + 4)):
+            found = ann.table("sweep", thorough=thorough, dry_run=True)
+            assert sum(row[5] for row in found if row[0] is None) == forgotten
 
 
 def test_a_scheduled_message_is_cancelled_in_all_subscriptions(database: Database) -> None:
@@ -292,23 +359,64 @@ def test_two_that_cancel_a_message_do_so_once(database: Database) -> None:
             waiting.result()
 
 
-def test_copies_that_are_left_are_cancelled(database: Database) -> None:
+def test_a_copy_in_a_subscription_that_was_dropped_does_not_count(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         created(ann)
         [(_, number)] = schedule(ann, 1)
         ann.call("drop_subscription", topic="t", subscription="plain")
-        ann.call("purge_queue", queue="t/Subscriptions/size")
         assert cancel(ann, number) == 1
         assert scheduled(ann) == []
+
+
+#: Calls that touch a copy in its subscription.
+FATES = {
+    "moved": "move_messages(queue, array[copy], 'q')",
+    "purged": "purge_queue(queue, 1)",
+    "deleted": "delete_messages(queue, array[copy])",
+    "cancelled": "cancel_scheduled(queue, array[copy])",
+    "due": "reschedule(queue, copy, pgqueue.clock())",
+    "received": "reschedule(queue, copy, pgqueue.clock())",
+    "received before the clock went back": "clock()",
+}
+OF_THE_FIRST = """
+select pgqueue.{fate}
+  from (select min(sequence_number) as copy, queue
+          from pgqueue.scheduled_messages
+         where queue = 't/Subscriptions/plain'
+         group by queue) as first
+"""
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_a_message_is_not_cancelled_if_a_subscription_no_longer_has_it_scheduled(database: Database, fate: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        created(ann)
+        [(_, number), (_, other)] = schedule(ann, 1, 2, delays=[HOUR, 2 * HOUR])
+        ann.rows(OF_THE_FIRST.format(fate=FATES[fate]))
+        went_on = HOUR if fate.endswith("clock went back") else timedelta(0)
+        stage.passes(went_on)
+        if fate.startswith("received"):
+            assert len(ann.receive(2, queue="t/Subscriptions/plain")) == 1
+        stage.passes(-went_on)
+        before = scheduled(ann)
+        for numbers in ((number,), (other, number)):
+            with refused(MESSAGE_NOT_FOUND), explained(f"message {number} of topic t is no longer scheduled in"):
+                cancel(ann, *numbers)
+        assert scheduled(ann) == before
+        assert cancel(ann, other) == 1
 
 
 def test_a_message_that_no_subscription_takes_is_cancelled_too(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
-        [(copies, number)] = schedule(ann, 1)
+        [(copies, number), (_, due)] = schedule(ann, 1, 2, delays=[2 * HOUR, HOUR])
+        stage.passes(HOUR)
         assert (copies, cancel(ann, number)) == (0, 1)
+        with refused(MESSAGE_NOT_FOUND):
+            cancel(ann, due)
 
 
 def test_a_scheduled_duplicate_has_the_number_of_the_first(database: Database) -> None:
@@ -321,18 +429,26 @@ def test_a_scheduled_duplicate_has_the_number_of_the_first(database: Database) -
         assert scheduled(ann) == []
 
 
-def test_a_subscription_that_knows_a_message_already_keeps_it(database: Database) -> None:
-    """Its copy is that of the earlier message, which is not cancelled."""
+@pytest.mark.parametrize("given", [{"ids": ["a"]}, {"keys": ["a"]}])
+def test_a_subscription_that_knows_a_message_already_cancels_the_earlier_one(
+    database: Database, given: dict[str, Any]
+) -> None:
+    """The second send stores nothing there, and must not seem cancelled while the first is delivered."""
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
         subscribe(ann, "distinct", requires_duplicate_detection=True)
+        [(_, first)] = schedule(ann, 1, **given)
         subscribe(ann, "plain")
-        schedule(ann, 1, ids=["a"])
-        [(copies, number)] = schedule(ann, 2, ids=["a"])
-        assert (copies, remembered(ann)) == (2, 3 + 2)
-        cancel(ann, number)
-        assert scheduled(ann) == [("distinct", 1), ("plain", 1)]
+        [(copies, number)] = schedule(ann, 2, **given)
+        assert (copies, scheduled(ann)) == (2, [("distinct", 1), ("plain", 2)])
+        ann.begin()
+        assert cancel(ann, number, first) == 2
+        ann.rollback()
+        assert cancel(ann, number) == 1
+        assert scheduled(ann) == []
+        with refused(MESSAGE_NOT_FOUND):
+            cancel(ann, first)
 
 
 def test_only_those_who_may_send_to_the_topic_cancel(database: Database) -> None:

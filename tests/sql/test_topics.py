@@ -499,6 +499,39 @@ def test_a_queue_that_is_dropped_is_no_subscription_any_more(database: Database)
         assert ann.rows("select name, subscriptions from pgqueue.topics") == [("t", 0)]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "sqlstate"), [("queue", "topic", "PQ003"), ("topic", "queue", TOPIC_EXISTS)]
+)
+def test_a_queue_and_a_topic_created_at_once_do_not_get_one_name(
+    database: Database, first: str, second: str, sqlstate: str
+) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        for end in (ann.rollback, ann.commit):
+            ann.begin()
+            ann.call(f"create_{first}", **{first: "t"})
+            bob.begin()
+            waiting = bob.starts(lambda: bob.call(f"create_{second}", **{second: "t"}))
+            end()
+            if end == ann.rollback:
+                waiting.result()
+            else:
+                with refused(sqlstate):
+                    waiting.result()
+            bob.rollback()
+        assert ann.value("select count(*) from pgqueue.queue where name = 't'") == (first == "queue")
+
+
+def test_no_messages_are_sent_without_arrays(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t", requires_duplicate_detection=True)
+        subscribe(ann, "s")
+        for verb in ("send_to_topic", "publish_batch_to_topic"):
+            assert ann.table(verb, topic="t") == ann.table(verb, topic="t", require_subscription=True) == []
+            assert ann.table(verb, topic="t", bodies=[]) == []
+
+
 def test_waiting_consumers_of_each_subscription_are_woken(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

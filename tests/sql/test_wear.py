@@ -193,6 +193,9 @@ STATEMENTS = {
     "publish": "select from pgqueue.publish('distinct', '{{}}', 0, 'publisher', 1)",
     "publish_to_topic": "select from pgqueue.publish_to_topic('topic', '1')",
     "send_to_topic": "select from pgqueue.send_to_topic('topic', '{{1,2}}')",
+    "cancel_on_topic": "select pgqueue.cancel_on_topic('topic', array(select sequence_number"
+    " from pgqueue.send_to_topic('topic', '{{1}}', scheduled_enqueue_times => array[pgqueue.clock() + interval '1 h']"
+    ")))",
     "publish_batch_to_topic": "select from pgqueue.publish_batch_to_topic('topic', '{{1,2}}')",
     "record_action": "select pgqueue.record_action('PURGE', 'q')",
     "create_schedule": "select pgqueue.create_schedule('new', 'q', every => '1 hour', body => '1')",

@@ -6,5 +6,5 @@ as $$
     select sum(pg_stat_get_xact_blocks_fetched(kept))
       from unnest(array['pgqueue.message', 'pgqueue.scheduled_message', 'pgqueue.sent_message_id', 'pgqueue.unique_key',
                         'pgqueue.recorded_effect', 'pgqueue.published_batch', 'pgqueue.session', 'pgqueue.outcome',
-                        'pgqueue.waiting_for_outcome']::regclass[]) as kept
+                        'pgqueue.waiting_for_outcome', 'pgqueue.scheduled_on_topic']::regclass[]) as kept
 $$;

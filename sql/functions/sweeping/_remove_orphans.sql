@@ -1,7 +1,7 @@
--- Removes rows of queues that were deleted on idle, or dropped while the rows were written, at most `max_records` of
--- each kind; with `dry_run` they are only counted. Only queues that are known to be dropped are considered: a queue
--- that does not exist may be about to be restored. For thirty days, a session may still see a dropped queue and send to
--- it.
+-- Removes rows of queues that were deleted on idle, or of queues and topics that were dropped while the rows were written, at most
+-- `max_records` of each kind; with `dry_run` they are only counted. Only those that are known to be dropped are considered: one
+-- that does not exist may be about to be restored. For thirty days, a session may still see a dropped queue and send to it. A topic
+-- has its id negated.
 -- Returns  how many were removed.
 create or replace function pgqueue._remove_orphans(max_records integer, dry_run boolean)
 returns integer
@@ -16,7 +16,7 @@ begin
     foreach kind in array array[
         'message', 'scheduled_message', 'dead_letter', 'failed_message', 'slot', 'watch', 'sent_message_id', 'unique_key',
         'recorded_effect', 'published_batch', 'consumer', 'session', 'waiting_session', 'waiting_consumer',
-        'outcome', 'waiting_for_outcome', 'message_group', 'group_limit', 'batch_member']
+        'outcome', 'waiting_for_outcome', 'message_group', 'group_limit', 'batch_member', 'sweep_progress', 'scheduled_on_topic']
     loop
         orphaned := format($sql$
             select place
@@ -24,12 +24,14 @@ begin
              cross join lateral (
                    select ctid as place
                      from pgqueue.%I
-                    where queue_id = dropped.queue_id
+                    where %s
                     limit $1
                       %s) as record
              where not exists (select from pgqueue.queue where id = dropped.queue_id)
+               and not exists (select from pgqueue.topic where id = -dropped.queue_id)
              limit $1
-            $sql$, kind, case when dry_run then '' else 'for update skip locked' end);
+            $sql$, kind, case kind when 'scheduled_on_topic' then 'topic_id = -dropped.queue_id' else 'queue_id = dropped.queue_id' end,
+            case when dry_run then '' else 'for update skip locked' end);
         if dry_run then
             execute format('select count(*) from (%s) as orphan', orphaned) into found using max_records;
         else

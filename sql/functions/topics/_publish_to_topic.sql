@@ -40,7 +40,7 @@ declare
     known    pgqueue.topic;
     xid      xid8        := pg_current_xact_id();      -- before a number is drawn: the watermark depends on it
     moment   timestamptz := pgqueue.clock();
-    size     integer     := greatest(
+    size     integer     := coalesce(greatest(
         -- generated: {all: cardinality($given)}
         cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
@@ -48,7 +48,7 @@ declare
         cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids),
         cardinality(tos), cardinality(partition_keys), cardinality(unique_keys), cardinality(unique_scopes)
         -- end
-    );
+    ), 0);
     drawn    bigint[];                                 -- a number in the topic for each message, if any is needed
     known_as bigint[];                                 -- for each message its number, or that of the earlier one with its id
     remember pgqueue.queue;                            -- stands for the topic where ids are remembered
@@ -195,10 +195,10 @@ begin
                   order by place) as routed;
         if drawn is not null then
             insert into pgqueue.scheduled_on_topic (topic_id, sequence_number, queue_id, copy, scheduled_enqueue_time)
-            select known.id, drawn[place], target.id, copy, scheduled_enqueue_times[place]
+            select known.id, drawn[place], target.id, abs(copy), scheduled_enqueue_times[place]
               from unnest(array(select place from unnest(places, queues) as routed (place, queue_id) where queue_id = target.id order by place),
                           copies) as sent (place, copy)
-             where copy > 0 and scheduled_enqueue_times[place] > moment;
+             where scheduled_enqueue_times[place] > moment;
         end if;
     end loop;
     if drawn is not null then

@@ -1,6 +1,6 @@
 -- Deletes scheduled messages whose time has not come, by their sequence numbers: all or none. Messages that were
--- abandoned with a delay count as scheduled, too, for those who may also receive from the queue. With the name of a topic and
--- the numbers that pgqueue.send_to_topic has returned, the copies in all subscriptions are deleted.
+-- abandoned with a delay count as scheduled, too, for those who may also receive from the queue. With the name of a
+-- topic it does what pgqueue.cancel_on_topic does.
 -- Returns  how many were deleted.
 -- Raises   PQ002 unknown queue, or topic; PQ006 message not found, when a message is not scheduled, or no longer.
 -- Locks    the messages, until the transaction ends; waits for an open transaction that cancels, activates or
@@ -17,7 +17,7 @@ declare
     unknown   bigint;
 begin
     if exists (select from pgqueue.topic where name = cancel_scheduled.queue) then
-        return pgqueue._cancel_on_topic(queue, sequence_numbers);
+        return pgqueue.cancel_on_topic(queue, sequence_numbers);
     end if;
     source    := pgqueue._find_queue(queue, 'SEND');
     cancelled := pgqueue._delete_scheduled(source, pgqueue._lock_scheduled(source, sequence_numbers), 'CANCELLED');

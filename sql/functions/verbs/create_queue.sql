@@ -4,7 +4,8 @@
 -- Returns  the queue's id.
 -- Raises   PQ002 unknown queue, of one to forward to; PQ003 queue already exists, PQ007 invalid argument, PQ041 topic already
 --          exists.
--- Locks    nothing, but see pgqueue._set_forwarding; waits for an open transaction that has created a queue of the same name.
+-- Locks    nothing, but see pgqueue._set_forwarding; waits for an open transaction that has created a queue or a topic of the
+--          same name.
 create or replace function pgqueue.create_queue(
     queue                                   text,
     -- generated rows: {all settings: $name | $type | default null}
@@ -48,11 +49,6 @@ begin
             'at most 260 letters, digits, dots, underscores, hyphens and slashes, with a letter or digit at each end',
             quote_literal(queue));
     end if;
-    if exists (select from pgqueue.topic where name = queue) then
-        perform pgqueue._refuse(
-            'PQ041', format('%I is a topic, and cannot be a queue, too', queue),
-            'Choose another name, or create a subscription with pgqueue.create_subscription.');
-    end if;
     perform pgqueue._check_settings(
         -- generated: {all settings if holds}
         lock_duration, max_delivery_count, max_message_size, status, default_message_time_to_live,
@@ -89,6 +85,11 @@ begin
         perform pgqueue._refuse(
             'PQ003', format('queue %I exists already', queue),
             'Change its settings with pgqueue.alter_queue.');
+    end if;
+    if exists (select from pgqueue.topic where name = queue) then      -- after a topic of this name was waited for
+        perform pgqueue._refuse(
+            'PQ041', format('%I is a topic, and cannot be a queue, too', queue),
+            'Choose another name, or create a subscription with pgqueue.create_subscription.');
     end if;
     insert into pgqueue.waiting_consumer (queue_id, waits_until)
     select id, awaited_until from pgqueue.queue where id = new_id and awaited_until > pgqueue.clock();

@@ -3,7 +3,7 @@
 -- detection. Only what is sent to the topic itself is concerned; the subscriptions have settings of their own.
 -- Returns  the topic's id.
 -- Raises   PQ003 queue already exists, PQ007 invalid argument, PQ041 topic already exists.
--- Locks    nothing; waits for an open transaction that has created a topic of the same name.
+-- Locks    nothing; waits for an open transaction that has created a topic or a queue of the same name.
 create or replace function pgqueue.create_topic(
     topic                                   text,
     -- generated rows: {all settings if is_of_topics: $name | $type | default null}
@@ -25,11 +25,6 @@ begin
     perform pgqueue._check_admin(topic, 'topic');
     perform pgqueue._check_name('topic', topic);
     perform pgqueue._check_topic_settings(status, default_message_time_to_live, duplicate_detection_history_time_window);
-    if exists (select from pgqueue.queue where name = topic) then
-        perform pgqueue._refuse(
-            'PQ003', format('%I is a queue, and cannot be a topic, too', topic),
-            'Choose another name.');
-    end if;
     perform pgqueue._repair_ids('pgqueue.topic');
     insert into pgqueue.topic (
         -- generated: name, created_at, {all settings if is_of_topics}
@@ -50,6 +45,15 @@ begin
             'PQ041', format('topic %I exists already', topic),
             'Change its settings with pgqueue.alter_topic.');
     end if;
+    -- For a moment it is a queue, too: that waits for an open transaction which creates one, and one that comes later waits for this.
+    insert into pgqueue.queue (id, name) overriding system value values (-new_id, topic)
+        on conflict on constraint queue_name_is_taken do nothing;
+    if not found then
+        perform pgqueue._refuse(
+            'PQ003', format('%I is a queue, and cannot be a topic, too', topic),
+            'Choose another name.');
+    end if;
+    delete from pgqueue.queue where id = -new_id;
     return new_id;
 end
 $$;

@@ -49,6 +49,7 @@ begin
     delete from pgqueue.waiting_for_outcome where queue_id = dropped;
     delete from pgqueue.recorded_effect where queue_id = dropped;
     delete from pgqueue.published_batch where queue_id = dropped;
+    delete from pgqueue.sweep_progress where queue_id = dropped;
     perform pgqueue._leave_batches(dropped, array(select sequence_number from pgqueue.batch_member where queue_id = dropped), 'DELETED');
     perform pgqueue._drop_staged(array(select name from pgqueue.staged_batch where queue_id = dropped));
 end

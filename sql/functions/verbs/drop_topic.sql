@@ -1,5 +1,5 @@
--- Drops a topic and its subscriptions with all their messages and dead letters. The next sweep removes messages that are
--- being sent meanwhile.
+-- Drops a topic and its subscriptions with all their messages and dead letters. The next sweep removes what is being
+-- sent meanwhile.
 -- Raises  PQ040 unknown topic; 40001 at REPEATABLE READ, when a subscription was created since the transaction began.
 -- Locks   the topic, and what pgqueue.drop_queue locks; senders do not wait.
 create or replace function pgqueue.drop_topic(topic text)
@@ -21,9 +21,13 @@ begin
        join pgqueue.queue on id = queue_id
       where topic_id = dropped
       order by queue_id;
+    insert into pgqueue.dropped_queue (queue_id, name, dropped_at)
+    values (-dropped, topic, pgqueue.clock())
+        on conflict on constraint dropped_queue_pkey do update set dropped_at = excluded.dropped_at;
     begin
         delete from pgqueue.topic where id = dropped;
         delete from pgqueue.sent_message_id where queue_id = -dropped;
+        delete from pgqueue.scheduled_on_topic where topic_id = dropped;
     exception when foreign_key_violation then
         perform pgqueue._refuse(
             '40001', format('topic %I has got a subscription that this transaction does not see', topic),

@@ -1,5 +1,5 @@
 -- Sends many messages to a topic, as pgqueue.publish_batch_to_topic, and returns the numbers of those that are scheduled, by which
--- pgqueue.cancel_scheduled cancels them.
+-- pgqueue.cancel_on_topic cancels them.
 -- Returns  a row for each message, in the order given: to how many subscriptions it goes, and its number in the topic; null for one
 --          that can be received now.
 -- Raises   what pgqueue.publish_to_topic raises.

@@ -86,7 +86,7 @@ begin
     end if;
     orphans := pgqueue._remove_orphans(remaining, dry_run) + pgqueue._forget_workers(dry_run)
                + pgqueue._forget_actions(remaining, dry_run) + pgqueue._forget_batches(remaining, dry_run)
-               + pgqueue._forget_on_topics(remaining, dry_run);
+               + pgqueue._forget_on_topics(remaining, dry_run, pgqueue._swept_until(0, thorough));
     if orphans > 0 then
         return query select null::text, 0, 0, 0, 0, orphans, 0, 0, 0, not dry_run;
     end if;

@@ -115,6 +115,17 @@ TWINS = [
         partial(test_roles.a_role_may_do_what_it_was_granted, kind="stranger"),
     ),
     Twin(
+        "create_topic",
+        "    delete from pgqueue.queue where id = -new_id;\n",
+        "",
+        partial(
+            test_topics.test_a_queue_and_a_topic_created_at_once_do_not_get_one_name,
+            first="topic",
+            second="queue",
+            sqlstate=test_topics.TOPIC_EXISTS,
+        ),
+    ),
+    Twin(
         "_publish_to_topic",
         "if known.status <> 'ACTIVE' then",
         "if false then",
@@ -146,9 +157,12 @@ TWINS = [
     ),
     Twin(
         "_publish_to_topic",
-        "where copy > 0 and ",
-        "where ",
-        test_topic_settings.test_a_subscription_that_knows_a_message_already_keeps_it,
+        "abs(copy)",
+        "copy",
+        partial(
+            test_topic_settings.test_a_subscription_that_knows_a_message_already_cancels_the_earlier_one,
+            given={"keys": ["a"]},
+        ),
     ),
     Twin(
         "_publish_to_topic",
@@ -157,13 +171,39 @@ TWINS = [
         test_topic_settings.test_a_scheduled_duplicate_has_the_number_of_the_first,
     ),
     Twin(
-        "_cancel_on_topic",
+        "cancel_on_topic",
         "\n           and scheduled_enqueue_time > pgqueue.clock() ",
         "",
-        test_topic_settings.test_a_message_whose_time_has_come_is_not_cancelled_anywhere,
+        test_topic_settings.test_a_message_that_no_subscription_takes_is_cancelled_too,
     ),
     Twin(
-        "_cancel_on_topic",
+        "cancel_on_topic",
+        "if cardinality(gone) < cardinality(held.copies) then",
+        "if false then",
+        partial(
+            test_topic_settings.test_a_message_is_not_cancelled_if_a_subscription_no_longer_has_it_scheduled,
+            fate="received",
+        ),
+    ),
+    Twin(
+        "cancel_on_topic",
+        " and scheduled_enqueue_time > pgqueue.clock());",
+        ");",
+        partial(
+            test_topic_settings.test_a_message_is_not_cancelled_if_a_subscription_no_longer_has_it_scheduled, fate="due"
+        ),
+    ),
+    Twin(
+        "cancel_on_topic",
+        "array_agg(distinct copy)",
+        "array_agg(copy)",
+        partial(
+            test_topic_settings.test_a_subscription_that_knows_a_message_already_cancels_the_earlier_one,
+            given={"keys": ["a"]},
+        ),
+    ),
+    Twin(
+        "cancel_on_topic",
         "not pgqueue._may_send(known.senders)",
         "false",
         test_topic_settings.test_only_those_who_may_send_to_the_topic_cancel,
@@ -173,6 +213,48 @@ TWINS = [
         "        delete from pgqueue.sent_message_id where queue_id = -dropped;\n",
         "",
         test_topic_settings.test_a_topic_that_is_dropped_is_forgotten_with_its_ids,
+    ),
+    Twin(
+        "drop_topic",
+        "        delete from pgqueue.scheduled_on_topic where topic_id = dropped;\n",
+        "",
+        test_topic_settings.test_ids_and_numbers_are_forgotten_when_they_are_over,
+    ),
+    Twin(
+        "drop_topic",
+        "values (-dropped, topic,",
+        "values (dropped, topic,",
+        partial(test_topic_settings.test_a_topic_is_dropped_beside_a_sender_and_nothing_of_it_stays, first="send"),
+    ),
+    Twin(
+        "_remove_orphans",
+        ", 'scheduled_on_topic'",
+        "",
+        partial(test_topic_settings.test_a_topic_is_dropped_beside_a_sender_and_nothing_of_it_stays, first="drop"),
+    ),
+    Twin(
+        "_remove_orphans",
+        "               and not exists (select from pgqueue.topic where id = -dropped.queue_id)\n",
+        "",
+        test_topic_settings.test_a_restored_topic_keeps_its_records,
+    ),
+    Twin(
+        "_forget_on_topics",
+        "        perform pgqueue._record_sweep(topics, since);\n",
+        "",
+        test_topic_settings.test_a_sweep_does_not_read_again_what_died_of_topics,
+    ),
+    Twin(
+        "_forget_on_topics",
+        "where scheduled_enqueue_time between since and moment\n",
+        "where scheduled_enqueue_time <= moment\n",
+        test_topic_settings.test_a_sweep_does_not_read_again_what_died_of_topics,
+    ),
+    Twin(
+        "_forget_on_topics",
+        "\n                       where queue_id = -topic.id and sent_at >= since",
+        "\n                       where queue_id = -topic.id and sent_at >= '-infinity'::timestamptz",
+        test_topic_settings.test_a_sweep_does_not_read_again_what_died_of_topics,
     ),
     Twin(
         "_find_topic",

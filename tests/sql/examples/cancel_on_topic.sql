@@ -1,0 +1,2 @@
+-- SEND
+select * from pgqueue.cancel_on_topic(:'topic', '{}');
