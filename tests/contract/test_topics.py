@@ -269,7 +269,7 @@ def test_a_scheduled_message_is_cancelled_in_all_subscriptions(either: World, to
     wrong: Any
     for wrong in (second, 5, "5"):
         for place in (topic, either.queue):
-            with pytest.raises(InvalidArgumentError, match=r"^sequence_numbers must be a list of whole numbers, not '?[25]"):
+            with pytest.raises(InvalidArgumentError, match=r"must be a list of whole numbers, not '?[25]"):
                 place.cancel_scheduled(wrong)
     topic.cancel_scheduled([second.sequence_number])
     topic.cancel_scheduled([])
