@@ -577,6 +577,17 @@ def test_two_receives_at_a_time_do_not_exceed_the_limit(database: Database) -> N
         assert bodies(cho) == []
 
 
+def test_a_receive_does_not_wait_for_another_one_of_a_group_with_limits(database: Database) -> None:
+    with Stage(database, max_concurrent_per_group=3) as stage:
+        ann, bob, cho = stage.sessions("ann", "bob", "cho")
+        ann.send(1, 2, 3, session_id="a")
+        assert bodies(bob, 1) == [1]
+        with opened(bob):
+            assert bodies(bob, 1) == [2]
+            assert bodies(cho, 1) == []
+        assert bodies(cho, 1) == [3]
+
+
 def test_a_receive_at_repeatable_read_does_not_exceed_the_limit(database: Database) -> None:
     with Stage(database, max_concurrent_per_group=2) as stage:
         ann, bob, cho = stage.sessions("ann", "bob", "cho")

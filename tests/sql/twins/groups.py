@@ -25,6 +25,12 @@ WAITS = [
         test_groups.test_a_sender_does_not_wait_for_a_transaction_that_receives_twice,
     ),
     Twin(
+        "_rooms_in_groups",
+        "for update skip locked",
+        "for update",
+        test_groups.test_a_receive_does_not_wait_for_another_one_of_a_group_with_limits,
+    ),
+    Twin(
         "_set_aside",
         "for update skip locked",
         "for update",
@@ -44,6 +50,12 @@ TOKENS = [
         "and message.lock_token = _complete_any.lock_token",
         "",
         test_groups.test_a_first_delivery_is_completed_by_its_token_alone,
+    ),
+    Twin(
+        "_rooms_in_groups",
+        "and lock_token = token",
+        "",
+        partial(test_groups.test_a_settlement_frees_the_slot_of_its_group_at_once, verb="abandon"),
     ),
 ]
 
