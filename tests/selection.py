@@ -37,10 +37,13 @@ MODES: dict[str, Callable[[Any], Hashable]] = {
     "workplace": lambda _: None,
 }
 
+#: What benchmarks share.
+BENCHMARKS = ["benchmarks/report.py", "benchmarks/server.py", "benchmarks/spark", "benchmarks/working"]
+
 #: Folders and files of `tests`, and what each rests on besides itself and the queue.
 ROOMS: dict[str, Sequence[str]] = {
     "benchmarks": ["benchmarks"],
-    "chaos": ["benchmarks", "pgqueue/spark"],
+    "chaos": [*BENCHMARKS, "benchmarks/chaos", "pgqueue/spark"],
     "cli": ["pgqueue/cli", "pgqueue/dashboard", "pgqueue/demo", "pgqueue/doctor"],
     "dashboard": ["pgqueue/cli", "pgqueue/dashboard", "pgqueue/doctor"],
     "demo": ["pgqueue/cli", "pgqueue/demo"],
@@ -50,7 +53,7 @@ ROOMS: dict[str, Sequence[str]] = {
     "doctor": ["pgqueue/doctor"],
     "properties": [],
     "schema/test_wheel.py": ["Makefile", "pgqueue", "pyproject.toml"],
-    "soak": ["benchmarks"],
+    "soak": [*BENCHMARKS, "benchmarks/soak"],
     "spark": ["pgqueue/cli", "pgqueue/demo", "pgqueue/spark"],
     "sql": [],
     "sql/test_wear.py": ["tests/sql"],
@@ -62,7 +65,7 @@ CORE = "pytest.mark.core"
 TWINS = "tests/sql/test_broken_twins.py"
 
 #: Parts of `pgqueue` that the queue itself does not import.
-ANNEXES = {"cli", "dashboard", "demo", "django", "doctor", "spark"}
+ANNEXES = {"cli", "dashboard", "demo", "django", "doctor", "gateway", "spark"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -213,7 +216,7 @@ def _test(item: pytest.Item) -> str:
 def digest_of_room(room: str) -> str:
     """Of all that the tests of a room rest on."""
     queue = [path for path in sorted((ROOT / "pgqueue").iterdir()) if path.name not in ANNEXES]
-    shared = sorted((ROOT / "tests").glob("*.py"))
+    shared = sorted({*(ROOT / "tests").glob("*.py")} - {Path(__file__)})
     others = [ROOT / name for name in ("sql", "migrations", "requirements.lock", f"tests/{room}", *ROOMS[room])]
     return _digest(b"".join(_contents(path) for path in (*queue, *shared, *others)))
 

@@ -122,6 +122,7 @@ SIGNATURES: Final[Mapping[str, Mapping[str, LiteralString]]] = {
     "complete_batch": {"queue": "text", "sequence_numbers": "bigint[]", "lock_tokens": "uuid[]", "atomic": "boolean"},
     "complete_claim": {"consumer": "text", "claim": "bigint", "epoch": "bigint"},
     "create_batch": {"queue": "text", "sequence_number": "bigint", "on_failure": "bigint"},
+    "create_gateway_key": {"name": "text", "role": "text"},
     "create_queue": {
         "queue": "text",
         "lock_duration": "interval",
@@ -263,6 +264,7 @@ SIGNATURES: Final[Mapping[str, Mapping[str, LiteralString]]] = {
     "delete_messages": {"queue": "text", "sequence_numbers": "bigint[]"},
     "discard_staged": {"job": "text"},
     "drop_consumer": {"consumer": "text", "epoch": "bigint"},
+    "drop_gateway_key": {"name": "text"},
     "drop_queue": {"queue": "text"},
     "drop_rule": {"topic": "text", "subscription": "text", "rule": "text"},
     "drop_schedule": {"schedule": "text"},
@@ -284,6 +286,7 @@ SIGNATURES: Final[Mapping[str, Mapping[str, LiteralString]]] = {
         "application_properties": "jsonb",
         "session_id": "text",
     },
+    "gateway_keys": {},
     "get_session_state": {"queue": "text", "session_id": "text", "lock_token": "uuid"},
     "grant_admin": {"role": "text"},
     "grant_monitor": {"role": "text"},

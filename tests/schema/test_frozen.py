@@ -22,6 +22,7 @@ DIGESTS = {
     "0012_rules.sql": "dc400377caef",
     "0013_topics.sql": "f33ad7614c3e",
     "0014_unbound_rows.sql": "9da6af51413b",
+    "0015_gateway_keys.sql": "f069c9c7738e",
 }
 
 

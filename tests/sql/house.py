@@ -61,12 +61,15 @@ class House:
         self.ask("select * from pgqueue.receive(%s, lock_duration => '1 microsecond')", queue)
         self.ask("select pgqueue.create_queue(%s)", f"open-{queue}")
         self.ask("select pgqueue.grant_send(%s, 'public')", f"open-{queue}")
+        self.ask("select pgqueue.create_gateway_key(%s, %s)", f"key-{queue}", self.role)
         self.arguments[queue] = {
             "queue": queue, "number": numbers[2], "token": locks[1], "deferred": numbers[1], "scheduled": scheduled,
             "staged": staged, "consumer": consumer, "claim": claim, "epoch": epoch, "role": self.role,
             "held": held, "batch": batch,
             "new": f"new-{queue}",
             "open": f"open-{queue}",
+            "key": f"key-{queue}",
+            "new_key": f"new-key-{queue}",
             "topic": f"topic-{queue}",
             "new_topic": f"new-topic-{queue}",
             "schedule": f"nightly-{queue}",

@@ -129,6 +129,7 @@ def call_every_verb(by: Superuser, clock: Clock) -> None:
     work_off_claims(by)
     accept_sessions(by, clock)
     let_groups_take_turns(by)
+    keep_keys_of_the_gateway(by)
     send_again_and_again(by, clock)
     send_to_topics(by, clock)
     keep_going(by, clock)
@@ -290,6 +291,14 @@ def accept_sessions(by: Superuser, clock: Clock) -> None:
     by.call("sweep", None)
     by.call("purge_queue", "steps")
     by.call("drop_queue", "steps")
+
+
+def keep_keys_of_the_gateway(by: Superuser) -> None:
+    by.call("create_gateway_key", "shop", "pgqueue_sender")
+    by.refused(stage.INVALID_ARGUMENT, "create_gateway_key", "shop", "pgqueue_sender")
+    by.call("gateway_keys")
+    by.call("drop_gateway_key", "shop")
+    by.refused(stage.INVALID_ARGUMENT, "drop_gateway_key", "shop")
 
 
 def let_groups_take_turns(by: Superuser) -> None:

@@ -1,0 +1,2 @@
+-- ADMIN
+select pgqueue.create_gateway_key(:'new_key', :'role');

@@ -1,0 +1,2 @@
+-- ADMIN
+select pgqueue.drop_gateway_key(:'key');
