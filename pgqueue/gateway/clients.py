@@ -1,0 +1,74 @@
+"""The queues, with the rights of a role."""
+
+from __future__ import annotations
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pgqueue.aio import Queue, QueueClient, Topic
+from pgqueue.errors import QueueNotFoundError, TopicNotFoundError
+from pgqueue.gateway.conditions import NOT_FOUND, Refusal
+from pgqueue.gateway.receiving import Feed, Settler
+from pgqueue.gateway.sending import Outbox
+from pgqueue.transports import dsn as dsns
+
+
+class RoleClient:
+    """A client of the database whose connections have taken a role on, with what all links of the role share."""
+
+    def __init__(self, dsn: str, role: str, schema: str) -> None:
+        self.role = role
+        self.conninfo = as_role(dsn, role)
+        self.client = QueueClient(self.conninfo, schema=schema)
+        self._outboxes: dict[str, Outbox] = {}
+        self._feeds: dict[tuple[str, bool], Feed] = {}
+        self._settlers: dict[str, Settler] = {}
+
+    async def outbox(self, name: str) -> Outbox:
+        """Where what is sent to a queue or a topic goes. Raises Refusal if there is none."""
+        entity = await self.entity(name)
+        outbox = self._outboxes.get(name)
+        if outbox is None or type(outbox.entity) is not type(entity):
+            outbox = self._outboxes[name] = Outbox(entity)
+        return outbox
+
+    async def entity(self, name: str) -> Queue | Topic:
+        """The queue or the topic of this name. Raises Refusal."""
+        try:
+            await self.client.get_queue(name)
+        except QueueNotFoundError:
+            try:
+                await self.client.get_topic(name)
+            except TopicNotFoundError:
+                raise Refusal(NOT_FOUND, f"there is no queue and no topic {name!r}") from None
+            return self.client.topic(name)
+        return self.client.queue(name)
+
+    def feed(self, name: str, *, deletes: bool) -> Feed:
+        """Where the messages of a queue come from."""
+        if (name, deletes) not in self._feeds:
+            self._feeds[name, deletes] = Feed(self.client.queue(name), deletes=deletes)
+        return self._feeds[name, deletes]
+
+    def settler(self, name: str) -> Settler:
+        """What settles the messages of a queue."""
+        if name not in self._settlers:
+            self._settlers[name] = Settler(self.client.queue(name))
+        return self._settlers[name]
+
+    async def close(self) -> None:
+        """Finish what is in flight, and close the connections."""
+        for feed in self._feeds.values():
+            await feed.stop()
+        for outbox in self._outboxes.values():
+            await outbox.calls.finish()
+        for settler in self._settlers.values():
+            await settler.calls.finish()
+        await self.client.close()
+
+
+def as_role(dsn: str, role: str) -> str:
+    """The DSN with which a connection takes the role on when it begins."""
+    conninfo = dsns.for_libpq(dsn)
+    quoted = role.replace("\\", "\\\\").replace(" ", "\\ ")
+    options = f"{conninfo_to_dict(conninfo).get('options') or ''} -c role={quoted}".strip()
+    return make_conninfo(conninfo, options=options, application_name="pgqueue gateway")

@@ -1,0 +1,71 @@
+"""Errors as conditions of AMQP, from which the SDKs make their exceptions, and as status codes of HTTP."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from pgqueue import errors
+from pgqueue.gateway.amqp.performatives import Error
+from pgqueue.gateway.amqp.types import DecodeError, Symbol
+
+TIMEOUT = "com.microsoft:timeout"
+NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED = "amqp:not-allowed", "amqp:not-found", "amqp:not-implemented"
+UNAUTHORIZED, DECODING, INTERNAL = "amqp:unauthorized-access", "amqp:decode-error", "amqp:internal-error"
+FRAMING, STOPPED, LIMIT = "amqp:connection:framing-error", "amqp:connection:forced", "amqp:resource-limit-exceeded"
+DETACHED, TOO_LARGE = "amqp:link:detach-forced", "amqp:link:message-size-exceeded"
+UNKNOWN_TRANSACTION, ROLLED_BACK = "amqp:transaction:unknown-id", "amqp:transaction:rollback"
+ARGUMENT, BUSY, LOCK_LOST = (
+    "com.microsoft:argument-error",
+    "com.microsoft:server-busy",
+    "com.microsoft:message-lock-lost",
+)
+SESSION_LOCK_LOST = "com.microsoft:session-lock-lost"
+
+#: The first class that an error is an instance of decides.
+CONDITIONS: dict[type[Exception], tuple[str, HTTPStatus]] = {
+    errors.SessionLockLostError: (SESSION_LOCK_LOST, HTTPStatus.GONE),
+    errors.LockLostError: (LOCK_LOST, HTTPStatus.GONE),
+    errors.InvalidStateError: (LOCK_LOST, HTTPStatus.GONE),
+    errors.SessionCannotBeLockedError: ("com.microsoft:session-cannot-be-locked", HTTPStatus.GONE),
+    errors.MessageNotFoundError: ("com.microsoft:message-not-found", HTTPStatus.NOT_FOUND),
+    errors.QueueNotFoundError: (NOT_FOUND, HTTPStatus.NOT_FOUND),
+    errors.TopicNotFoundError: (NOT_FOUND, HTTPStatus.NOT_FOUND),
+    errors.RuleNotFoundError: (NOT_FOUND, HTTPStatus.NOT_FOUND),
+    errors.QueueAlreadyExistsError: ("com.microsoft:entity-already-exists", HTTPStatus.CONFLICT),
+    errors.TopicAlreadyExistsError: ("com.microsoft:entity-already-exists", HTTPStatus.CONFLICT),
+    errors.RuleAlreadyExistsError: ("com.microsoft:entity-already-exists", HTTPStatus.CONFLICT),
+    errors.QueueDisabledError: ("com.microsoft:entity-disabled", HTTPStatus.FORBIDDEN),
+    errors.QueueFullError: (LIMIT, HTTPStatus.FORBIDDEN),
+    errors.MessageSizeExceededError: (TOO_LARGE, HTTPStatus.BAD_REQUEST),
+    errors.AccessDeniedError: (UNAUTHORIZED, HTTPStatus.UNAUTHORIZED),
+    errors.OperationTimeoutError: (TIMEOUT, HTTPStatus.REQUEST_TIMEOUT),
+    errors.InvalidArgumentError: (ARGUMENT, HTTPStatus.BAD_REQUEST),
+    errors.MessageNotSerializableError: (ARGUMENT, HTTPStatus.BAD_REQUEST),
+    errors.PGQueueError: (INTERNAL, HTTPStatus.INTERNAL_SERVER_ERROR),
+    DecodeError: (DECODING, HTTPStatus.BAD_REQUEST),
+}
+
+
+class Refusal(errors.PGQueueError):
+    """What a client asks for is refused, with this condition of AMQP."""
+
+    def __init__(self, condition: str, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+        super().__init__(message)
+        self.condition, self.status = condition, status
+
+
+def described(failure: Exception) -> tuple[str, HTTPStatus]:
+    """The condition of an error, and its status code. What may succeed later is a busy server."""
+    if isinstance(failure, Refusal):
+        return failure.condition, failure.status
+    found = next((known for kind, known in CONDITIONS.items() if isinstance(failure, kind)), None)
+    if found is None or found[0] == INTERNAL:
+        is_busy = isinstance(failure, errors.PGQueueError) and failure.is_transient
+        return (BUSY, HTTPStatus.SERVICE_UNAVAILABLE) if is_busy else (INTERNAL, HTTPStatus.INTERNAL_SERVER_ERROR)
+    return found
+
+
+def error_of(failure: Exception) -> Error:
+    """The error of AMQP, which has all three fields: some SDKs do not read it otherwise."""
+    tracking_id = getattr(failure, "tracking_id", None)
+    return Error(Symbol(described(failure)[0]), str(failure), {Symbol("tracking-id"): tracking_id or ""})

@@ -1,0 +1,20 @@
+"""Addresses: how clients name queues, topics, subscriptions and what belongs to them."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote, urlparse
+
+CBS, MANAGEMENT = "$cbs", "/$management"
+DEAD_LETTERS, TRANSFER = "/$deadletterqueue", "/$transfer/$deadletterqueue"
+
+#: What Service Bus writes in any case, and how queues are named.
+SUBSCRIPTIONS = re.compile("/subscriptions/", re.IGNORECASE)
+SUFFIXES = re.compile(r"/\$(management|deadletterqueue|transfer(?=/))", re.IGNORECASE)
+
+
+def entity_of(address: str) -> str:
+    """The entity that an address names, with or without a scheme and a host, as queues are named."""
+    path = urlparse(address).path if "://" in address else address
+    named = SUBSCRIPTIONS.sub("/Subscriptions/", unquote(path).strip("/"))
+    return SUFFIXES.sub(lambda found: found[0].lower(), named)

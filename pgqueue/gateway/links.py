@@ -1,0 +1,240 @@
+"""Links: the two directions in which messages travel on a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pgqueue.gateway import conditions
+from pgqueue.gateway.amqp.performatives import (
+    RECEIVER,
+    SENDER,
+    Attach,
+    Detach,
+    Disposition,
+    Error,
+    Flow,
+    Transfer,
+)
+from pgqueue.gateway.amqp.types import Symbol
+from pgqueue.gateway.conditions import Refusal
+
+if TYPE_CHECKING:
+    from pgqueue.gateway.session import Session
+
+#: How many messages a client may send ahead on a link.
+CREDIT = 200
+
+WRAP = 2**32
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A message that has arrived whole, on a link from a client."""
+
+    id: int
+    raw: bytes
+    message_format: int
+    settled: bool
+    state: Any
+
+
+class Link:
+    """A link. It is attached by the client; the gateway answers when it has found what the link is for."""
+
+    role = SENDER
+
+    def __init__(self, session: Session, attach: Attach, address: str) -> None:
+        self.session = session
+        self.attach = attach
+        self.handle = attach.handle
+        self.address = address
+        self.is_attached = False
+
+    @property
+    def entity(self) -> str:
+        """What a token has to be for."""
+        return self.address
+
+    async def open(self) -> None:
+        """Find what the link is for, and answer. Raises a PGQueueError to refuse it."""
+        self.answer()
+
+    def answer(self, *, source: Any = None, properties: dict[Any, Any] | None = None) -> None:
+        """Attach it on this side, too."""
+        self.is_attached = True
+        self.session.write(
+            Attach(
+                self.attach.name,
+                self.handle,
+                self.role,
+                self.attach.snd_settle_mode,
+                self.attach.rcv_settle_mode,
+                source if source is not None else self.attach.source,
+                self.attach.target,
+                initial_delivery_count=0 if self.role is SENDER else None,
+                max_message_size=self.session.connection.gateway.settings.max_message_size,
+                properties=properties,
+            )
+        )
+
+    def detach(self, error: Error | None = None) -> None:
+        """Detach it, because of an error."""
+        if not self.is_attached:  # a refusal is an attach without a source or a target, and a detach
+            self.session.write(Attach(self.attach.name, self.handle, self.role, initial_delivery_count=0))
+        self.session.write(Detach(self.handle, closed=True, error=error))
+        self.session.forget(self)
+
+    def closed(self) -> None:
+        """The link is gone: detached, or its connection has ended."""
+
+    def flow(self, flow: Flow) -> None:
+        """The client has told the state of the link."""
+
+
+class IncomingLink(Link):
+    """A link on which the client sends."""
+
+    role = RECEIVER
+
+    def __init__(self, session: Session, attach: Attach, address: str) -> None:
+        super().__init__(session, attach, address)
+        self._parts: list[bytes] = []
+        self._first: Transfer | None = None
+        self._size = 0
+        self._arrived = 0
+        self._given = 0
+        self._open = 0
+
+    def answer(self, *, source: Any = None, properties: dict[Any, Any] | None = None) -> None:
+        """Attach it, and let the client send."""
+        super().answer(source=source, properties=properties)
+        self._replenish()
+
+    def transfer(self, transfer: Transfer, payload: bytes) -> None:
+        """Take a part of a message. Raises Refusal for one that is too large, or more than was allowed."""
+        if self._first is None:
+            if self._arrived >= self._given:
+                raise Refusal("amqp:link:transfer-limit-exceeded", "the link has no credit for this message")
+            self._first = transfer
+        if transfer.aborted:
+            self._forget_parts()
+            return
+        self._parts.append(payload)
+        self._size += len(payload)
+        if self._size > self.session.connection.gateway.settings.max_message_size:
+            self._forget_parts()
+            raise Refusal(conditions.TOO_LARGE, "the message is larger than the link's max-message-size")
+        if transfer.more:
+            return
+        first, raw = self._first, b"".join(self._parts)
+        self._forget_parts()
+        self._arrived += 1
+        self._open += 1
+        if first.delivery_id is None:
+            raise Refusal(conditions.NOT_ALLOWED, "the first transfer of a message has no delivery-id")
+        self.session.connection.gateway.memory.take(len(raw))
+        state = transfer.state if transfer.state is not None else first.state
+        settled = bool(first.settled or transfer.settled)
+        self.arrived(Delivery(first.delivery_id, raw, first.message_format or 0, settled, state))
+
+    def arrived(self, delivery: Delivery) -> None:
+        """A message has arrived: :meth:`settle` it some time."""
+        raise NotImplementedError
+
+    def settle(self, deliveries: Sequence[Delivery], state: Any) -> None:
+        """Tell the client what became of messages."""
+        gateway = self.session.connection.gateway
+        gateway.memory.give_back(sum(len(delivery.raw) for delivery in deliveries))
+        self._open -= len(deliveries)
+        if self.session.holds(self):
+            self.session.dispose(RECEIVER, [delivery.id for delivery in deliveries if not delivery.settled], state)
+            self._replenish()
+
+    def _replenish(self) -> None:
+        """Let the client send more, when half of what it may send has been taken care of."""
+        allowed = self._arrived + CREDIT - self._open
+        if allowed - self._given < CREDIT // 2 and self._given:
+            return
+        self._given = allowed
+        self.session.flow(self.handle, delivery_count=self._arrived % WRAP, link_credit=self._given - self._arrived)
+
+    def _forget_parts(self) -> None:
+        self._parts, self._first, self._size = [], None, 0
+
+    def flow(self, flow: Flow) -> None:
+        """Answer a client that asks for the state."""
+        if flow.echo:
+            self.session.flow(self.handle, delivery_count=self._arrived % WRAP, link_credit=self._given - self._arrived)
+
+
+class OutgoingLink(Link):
+    """A link on which the client receives."""
+
+    role = SENDER
+
+    def __init__(self, session: Session, attach: Attach, address: str) -> None:
+        super().__init__(session, attach, address)
+        self.credit = 0
+        self.drains = False
+        self._count = 0
+
+    def flow(self, flow: Flow) -> None:
+        """The client has room for more messages, or for none."""
+        if flow.link_credit is None:
+            return
+        self.credit = max(((flow.delivery_count or 0) + flow.link_credit - self._count) % WRAP, 0)
+        if self.credit > WRAP // 2:  # it takes back credit that was used meanwhile
+            self.credit = 0
+        self.drains = bool(flow.drain)
+        if flow.echo:
+            self.tell()
+        self.credited()
+
+    def credited(self) -> None:
+        """There may be credit."""
+
+    def send(self, raw: bytes, tag: bytes, *, settled: bool) -> int:
+        """Send a message; returns the id of its delivery."""
+        self.credit -= 1
+        self._count = (self._count + 1) % WRAP
+        return self.session.transfer(self.handle, tag, raw, settled=settled)
+
+    def drained(self) -> None:
+        """Give up the credit that is left: there are no messages for it."""
+        if self.drains:
+            self._count = (self._count + self.credit) % WRAP
+            self.credit, self.drains = 0, False
+            self.tell(drain=True)
+
+    def tell(self, *, drain: bool | None = None) -> None:
+        """Tell the client the state of the link."""
+        self.session.flow(self.handle, delivery_count=self._count, link_credit=self.credit, drain=drain, available=0)
+
+    def disposed(self, delivery_id: int, disposition: Disposition, state: Any) -> None:
+        """The client has told what became of a delivery."""
+
+
+class ReplyLink(OutgoingLink):
+    """On which the answers to requests go."""
+
+    def __init__(self, session: Session, attach: Attach, address: str) -> None:
+        super().__init__(session, attach, address)
+        self._waiting: list[bytes] = []
+
+    def reply(self, raw: bytes) -> None:
+        """Send an answer as soon as the client can receive it."""
+        self._waiting.append(raw)
+        self.credited()
+
+    def credited(self) -> None:
+        """Send what waits."""
+        while self._waiting and self.credit:
+            self.send(self._waiting.pop(0), (self._count % WRAP).to_bytes(4, "big"), settled=True)
+        self.drained()
+
+
+def symbols(values: dict[str, Any]) -> dict[Symbol, Any]:
+    """A map whose keys are symbols."""
+    return {Symbol(key): value for key, value in values.items()}

@@ -1,0 +1,433 @@
+"""Links on which clients receive, the messages that they hold, and how these are settled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from pgqueue import PeekedMessage
+from pgqueue.aio import Queue, ReceivedMessage, Session
+from pgqueue.errors import LockLostError, PGQueueError
+from pgqueue.gateway import conditions
+from pgqueue.gateway.amqp.performatives import (
+    SENDER,
+    SETTLED_BY_SENDER,
+    Accepted,
+    Attach,
+    Disposition,
+    Modified,
+    Rejected,
+    Released,
+    Source,
+    TransactionalState,
+    part_of,
+)
+from pgqueue.gateway.amqp.types import Described, Symbol
+from pgqueue.gateway.coalescing import Coalescer
+from pgqueue.gateway.conditions import Refusal, error_of
+from pgqueue.gateway.entities import DEAD_LETTERS, TRANSFER
+from pgqueue.gateway.links import OutgoingLink, symbols
+from pgqueue.gateway.messages import DESCRIPTION, REASON, encoded, ticks
+from pgqueue.gateway.sending import transaction_of
+
+if TYPE_CHECKING:
+    from pgqueue.gateway.session import Session as LinkSession
+
+logger = logging.getLogger("pgqueue.gateway")
+
+SESSION_FILTER, LOCKED_UNTIL, WAIT = (
+    "com.microsoft:session-filter", "com.microsoft:locked-until-utc", "com.microsoft:timeout",
+)  # fmt: skip
+
+#: How long one call waits for messages. While it waits it costs nothing: it is woken.
+WAITS = timedelta(minutes=1)
+NEXT_SESSION_WAITS = timedelta(seconds=60)
+
+#: At most so many messages are claimed at once.
+MOST = 500
+
+#: How long a feed waits after a transient error, in seconds, and after how many the next one counts as lasting.
+PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+def tag_of(received: ReceivedMessage) -> UUID:
+    """The token of a delivery. Messages of one receive share a lock token; on a link each needs one of its own."""
+    return UUID(int=received.lock_token.int ^ received.sequence_number)
+
+
+@dataclass(eq=False, slots=True)
+class Held:
+    """A message that a client has received and not settled."""
+
+    received: ReceivedMessage
+    link: ReceivingLink
+    delivery_id: int = -1
+    is_settling: bool = False
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What shall become of a message, and whom to tell."""
+
+    held: Held
+    state: Any
+    properties: dict[str, Any] | None
+    done: Callable[[Exception | None], None]
+
+
+def kind_of(state: Any, properties: dict[str, Any] | None) -> tuple[Any, ...]:
+    """What shall become of a message. Settlements of one kind are made in one call."""
+    match state:
+        case Rejected(error):
+            return "dead-letter", *_reasons(error), repr(properties)
+        case Modified(undeliverable_here=True):
+            return "defer", repr(properties)
+        case Modified():
+            return "abandon", repr(properties)
+        case Released():
+            return ("release",)
+    return ("complete",)
+
+
+def _reasons(error: Any) -> tuple[str, str | None]:
+    """Why a message is dead-lettered, from the error of a rejection."""
+    described = part_of(error) if isinstance(error, Described) else error
+    info = getattr(described, "info", None) or {}
+    reason = info.get(REASON) or getattr(described, "condition", None) or "Rejected"
+    description = info.get(DESCRIPTION) or getattr(described, "description", None)
+    return str(reason), None if description is None else str(description)
+
+
+class Settler:
+    """Settles the messages of a queue, those of one kind in one call."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self.calls = Coalescer(self._settle)
+
+    async def _settle(self, settlements: list[Settlement]) -> None:
+        by_kind: dict[tuple[Any, ...], list[Settlement]] = {}
+        for settlement in settlements:
+            by_kind.setdefault(kind_of(settlement.state, settlement.properties), []).append(settlement)
+        for kind, same in by_kind.items():
+            for settlement, error in zip(same, await self._outcomes(kind, same), strict=True):
+                settlement.done(error)
+
+    async def _outcomes(self, kind: tuple[Any, ...], same: Sequence[Settlement]) -> list[Exception | None]:
+        received = [settlement.held.received for settlement in same]
+        for pause in (*PAUSES, None):
+            try:
+                return await settle(self._queue, kind, received, same[0].properties)
+            except PGQueueError as error:  # of the database, not of one message
+                if pause is None or not error.is_transient:
+                    return [error] * len(same)
+                await asyncio.sleep(pause)
+        raise AssertionError
+
+
+async def settle(
+    queue: Queue,
+    kind: tuple[Any, ...],
+    received: Sequence[ReceivedMessage],
+    properties: dict[str, Any] | None,
+    transaction: Any = None,
+) -> list[Exception | None]:
+    """Settle messages in the same way; returns an error for each that could not be settled."""
+    match kind:
+        case ("complete",):
+            results = await queue.complete_batch(received, transaction=transaction)
+        case ("release",):
+            return [await _released(message) for message in received]
+        case ("abandon", _):
+            results = await queue.abandon_batch(received, properties=properties, transaction=transaction)
+        case ("defer", _):
+            results = await queue.defer_batch(received, properties=properties, transaction=transaction)
+        case (_, reason, description, _):
+            results = await queue.dead_letter_batch(
+                received, reason=reason, description=description, properties=properties, transaction=transaction
+            )
+    return [result.error for result in results]
+
+
+async def _released(received: ReceivedMessage) -> Exception | None:
+    try:
+        await received.postpone(timedelta(0))
+    except PGQueueError as error:
+        return error
+    return None
+
+
+class Feed:
+    """The messages of a queue, for all links of a role: one waits for all of them, and each gets its turn."""
+
+    def __init__(self, queue: Queue, *, deletes: bool) -> None:
+        self.queue = queue
+        self._deletes = deletes
+        self._links: deque[ReceivingLink] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._failures = 0
+
+    def add(self, link: ReceivingLink) -> None:
+        """Give messages to a link, too."""
+        self._links.append(link)
+
+    def remove(self, link: ReceivingLink) -> None:
+        """Give a link no more messages."""
+        with suppress(ValueError):
+            self._links.remove(link)
+
+    def wake(self) -> None:
+        """A link has room for messages."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def poll(self, link: ReceivingLink) -> None:
+        """Give a link the messages that are there now: it does not wait for others."""
+        while wanted := min(link.wants, MOST):
+            received = await self.claim(wanted, None)
+            await self._hand_out(received, first=link)
+            if len(received) < wanted:
+                return
+
+    async def claim(self, most: int, wait: timedelta | None) -> Sequence[PeekedMessage]:
+        """Receive messages."""
+        if self._deletes:
+            return await self.queue.receive_and_delete(max_messages=most, wait=wait)
+        return await self.queue.receive(max_messages=most, wait=wait)
+
+    async def stop(self) -> None:
+        """Receive no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        while wanted := min(sum(link.wants for link in self._links), MOST):
+            try:
+                received = await self.claim(wanted, WAITS)
+                self._failures = 0
+            except PGQueueError as error:
+                await self._failed(error)
+            else:
+                await self._hand_out(received)
+
+    async def _failed(self, error: PGQueueError) -> None:
+        """Try again later if that may help; otherwise the links are refused."""
+        self._failures += 1
+        if error.is_transient:
+            await asyncio.sleep(PAUSES[min(self._failures, len(PAUSES)) - 1])
+            return
+        for link in list(self._links):
+            link.detach(error_of(error))
+
+    async def _hand_out(self, received: Sequence[PeekedMessage], first: ReceivingLink | None = None) -> None:
+        """Give each message to the next link that has room; what nobody takes any more goes back, uncounted."""
+        left = deque(received)
+        while left and first is not None and first.wants:
+            first.deliver(left.popleft())
+        for _ in range(len(self._links)):
+            if not left:
+                return
+            self._links.rotate(-1)
+            link = self._links[-1]
+            share = max(len(received) // max(sum(1 for other in self._links if other.wants), 1), 1)
+            for _ in range(min(link.wants, share, len(left))):
+                link.deliver(left.popleft())
+        for link in list(self._links):
+            while left and link.wants:
+                link.deliver(left.popleft())
+        for message in left:
+            if isinstance(message, ReceivedMessage):
+                await _released(message)
+
+
+class ReceivingLink(OutgoingLink):
+    """A link on which a client receives from a queue or a subscription, from its dead letters, or from a session."""
+
+    def __init__(self, session: LinkSession, attach: Attach, address: str, source: Source | None) -> None:
+        super().__init__(session, attach, address)
+        self._source = source or Source()
+        self._deletes = attach.snd_settle_mode == SETTLED_BY_SENDER
+        self._feed: Feed | None = None
+        self._accepted: Session | None = None
+        self._is_waiting = False
+        self._unsettled: dict[int, Held] = {}
+
+    async def open(self) -> None:
+        """Find the queue, and lock the session that the client asks for."""
+        connection = self.session.connection
+        grant = connection.grant_for(self.address)
+        self.client = connection.gateway.client_of(grant.key.role)
+        if self.address.endswith(TRANSFER):
+            raise Refusal(conditions.NOT_FOUND, "there is no queue for messages that could not be forwarded: they stay")
+        known = await self.client.client.get_queue(self.address.removesuffix(DEAD_LETTERS))
+        filters = {str(key): value for key, value in (self._source.filter or {}).items()}
+        if SESSION_FILTER not in filters:
+            if known.requires_session and not self.address.endswith(DEAD_LETTERS):
+                raise Refusal(conditions.NOT_ALLOWED, f"{self.address} requires sessions: accept one of them")
+            self._feed = self.client.feed(self.address, deletes=self._deletes)
+            self._feed.add(self)
+            self.answer()
+        else:
+            # not cancelled with the connection: a session that is accepted meanwhile is given back
+            await asyncio.shield(connection.gateway.spawn(self._accept(filters[SESSION_FILTER])))
+        self.credited()
+
+    async def _accept(self, wanted: Any) -> None:
+        value = wanted.value if isinstance(wanted, Described) else wanted
+        session_id = None if value is None else str(value)
+        properties = {str(key): given for key, given in (self.attach.properties or {}).items()}
+        limit = properties.get(WAIT)
+        wait = timedelta(milliseconds=limit) if isinstance(limit, int) else NEXT_SESSION_WAITS
+        queue = self.client.client.queue(self.address)
+        accepted = await (queue.accept_session(wait=wait) if session_id is None else queue.accept_session(session_id))
+        if accepted is None:
+            raise Refusal(conditions.TIMEOUT, f"no session of {self.address} has messages that nobody has accepted")
+        if not self.session.holds(self):
+            await accepted.release()
+            return
+        self._accepted = accepted
+        self.session.connection.gateway.accepted[self.address, accepted.session_id] = accepted
+        self._source.filter = {Symbol(SESSION_FILTER): accepted.session_id}
+        self.answer(source=self._source, properties=symbols({LOCKED_UNTIL: ticks(accepted.locked_until)}))
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    @property
+    def wants(self) -> int:
+        """How many messages it has room for."""
+        if self.session.connection.is_congested or self.session.is_congested:
+            return 0
+        return self.credit if self.is_attached and self.session.holds(self) else 0
+
+    def credited(self) -> None:
+        """Get messages for the credit."""
+        if not self.is_attached:
+            return
+        if self._accepted is not None:
+            if not self._is_waiting and self.credit:
+                self._is_waiting = True
+                self.session.connection.spawn(self._receive_from(self._accepted))
+            elif self.drains and not self.credit:
+                self.drained()
+        elif self._feed is not None:
+            if self.drains:
+                self.session.connection.gateway.spawn(self._drain(self._feed))
+            elif self.credit:
+                self._feed.wake()
+            if self.session.connection.is_congested:
+                self.session.connection.spawn(self._when_read())
+
+    async def _when_read(self) -> None:
+        await self.session.connection.drain()
+        if self._feed is not None and self.credit:
+            self._feed.wake()
+
+    async def _drain(self, feed: Feed) -> None:
+        try:
+            await feed.poll(self)
+        except PGQueueError as error:
+            if not error.is_transient:
+                self.detach(error_of(error))
+                return
+        self.drained()
+
+    async def _receive_from(self, accepted: Session) -> None:
+        """Receive from the session, as long as there is credit."""
+        try:
+            while self.session.holds(self) and self.wants:
+                wait = timedelta(0) if self.drains else timedelta(seconds=1)
+                received = await accepted.receive(max_messages=min(self.wants, MOST), wait=wait)
+                if self._deletes and received:
+                    await self.client.client.queue(self.address).complete_batch(received)
+                for message in received:
+                    self.deliver(message)
+                if not received:
+                    self.drained()
+        except PGQueueError as error:
+            if self.session.holds(self):
+                self.detach(error_of(error))
+        finally:
+            self._is_waiting = False
+
+    def deliver(self, message: PeekedMessage) -> None:
+        """Send a message to the client."""
+        raw = encoded(message)
+        if not isinstance(message, ReceivedMessage) or self._deletes:
+            self.send(raw, message.sequence_number.to_bytes(16, "big"), settled=True)
+            return
+        held = Held(message, self)
+        tag = tag_of(message)
+        self.session.connection.gateway.held[tag] = held
+        held.delivery_id = self.send(raw, tag.bytes_le, settled=False)
+        self._unsettled[held.delivery_id] = held
+
+    # -- settling ------------------------------------------------------------------------------------------------------
+
+    def disposed(self, delivery_id: int, disposition: Disposition, state: Any) -> None:
+        """Settle a message as the client says."""
+        held = self._unsettled.get(delivery_id)
+        if held is None or state is None or held.is_settling:
+            return
+        if isinstance(state, TransactionalState):
+            self._settle_later(held, state)
+            return
+        held.is_settling = True
+        annotations = state.message_annotations if isinstance(state, Modified) else None
+        properties = {str(key): value for key, value in annotations.items()} if annotations else None
+
+        def done(error: Exception | None) -> None:
+            self._done(held, state, error, is_told=bool(disposition.settled))
+
+        self.client.settler(held.received.queue).calls.add(Settlement(held, state, properties, done))
+
+    def _settle_later(self, held: Held, state: TransactionalState) -> None:
+        """Settle a message when the transaction of the client ends."""
+        try:
+            transaction = transaction_of(self.session.connection.transactions.get(state.txn_id))
+            transaction.settle(held, part_of(state.outcome) or Accepted())
+        except Refusal as refusal:
+            self.session.dispose(SENDER, [held.delivery_id], Rejected(error_of(refusal)))
+
+    def _done(self, held: Held, state: Any, error: Exception | None, *, is_told: bool) -> None:
+        self.settled(held)
+        if not self.session.holds(self):
+            return
+        if is_told:
+            self.session.settled(held.delivery_id)
+        else:
+            # Without an error: some SDKs take one for a refusal of the settlement.
+            echoed = Rejected() if isinstance(state, Rejected) else state
+            self.session.dispose(SENDER, [held.delivery_id], echoed if error is None else Rejected(error_of(error)))
+
+    def settled(self, held: Held) -> None:
+        """Forget a message that was settled, or whose lock is lost."""
+        self._unsettled.pop(held.delivery_id, None)
+        self.session.connection.gateway.held.pop(tag_of(held.received), None)
+
+    def closed(self) -> None:
+        """Give the session back. Messages stay locked: the client may settle them by requests."""
+        if self._feed is not None:
+            self._feed.remove(self)
+        if self._accepted is not None:
+            gateway = self.session.connection.gateway
+            gateway.accepted.pop((self.address, self._accepted.session_id), None)
+            for held in list(self._unsettled.values()):
+                self.settled(held)
+            gateway.spawn(_release(self._accepted))
+
+
+async def _release(accepted: Session) -> None:
+    try:
+        await accepted.release()
+    except LockLostError:
+        return
+    except PGQueueError as error:
+        logger.info("session %s of %s expires by itself: %s", accepted.session_id, accepted.queue, error)

@@ -1,0 +1,137 @@
+"""Rules of subscriptions: the filters and actions of Service Bus, and those of pgqueue."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pgqueue import CorrelationFilter, JsonPathFilter, RuleProperties, SqlFilter
+from pgqueue.gateway.amqp import types
+from pgqueue.gateway.amqp.types import Described
+from pgqueue.gateway.conditions import ARGUMENT, NOT_ALLOWED, Refusal
+from pgqueue.model.topic import Filter
+
+#: Codes of descriptors.
+RULE, NO_ACTION, SQL_ACTION = 0x13700000004, 0x13700000005, 0x13700000006
+SQL, TRUE, FALSE, CORRELATION = 0x1370000006, 0x1370000007, 0x1370000008, 0x1370000009
+
+#: Fields of a correlation filter, as Service Bus names them and in its order, and as pgqueue does.
+FIELDS = {
+    "correlation-id": "correlation_id",
+    "message-id": "message_id",
+    "to": "to",
+    "reply-to": "reply_to",
+    "label": "subject",
+    "session-id": "session_id",
+    "reply-to-session-id": "reply_to_session_id",
+    "content-type": "content_type",
+}
+
+ALWAYS, NEVER = "1=1", "1=0"
+
+#: An action that pgqueue can take: it sets a property to a literal.
+SET = re.compile(
+    r"\s*set\s+(?:user\.)?(?:\[(?P<quoted>[^\]]+)\]|(?P<name>[A-Za-z_]\w*))\s*=\s*"
+    r"(?:'(?P<text>(?:[^']|'')*)'|(?P<number>[+-]?\d+(?:\.\d+)?)|(?P<truth>true|false))\s*(?:;|$)",
+    re.IGNORECASE,
+)
+
+
+def names_of(entity: str) -> tuple[str, str]:
+    """The topic and the subscription. Raises Refusal for what is no subscription."""
+    topic, _, subscription = entity.partition("/Subscriptions/")
+    if not subscription:
+        raise Refusal(NOT_ALLOWED, f"{entity} is no subscription, and has no rules")
+    return topic, subscription
+
+
+def filter_of(sql: str, parameters: Mapping[str, Any] | None = None) -> Filter | None:
+    """The filter for a condition of SQL; None for one that is always true."""
+    return None if sql.replace(" ", "") == ALWAYS else SqlFilter(sql, parameters)
+
+
+def sql_of(filter: Filter | None) -> str:
+    """A condition of SQL that says what the filter does; a JSON path is shown as what it is."""
+    match filter:
+        case None:
+            return ALWAYS
+        case SqlFilter(sql=sql):
+            return sql
+        case JsonPathFilter(path=path):
+            return f"/* a JSON path of pgqueue */ {path}"
+    raise TypeError(filter)
+
+
+def properties_of(action: str) -> dict[str, Any]:
+    """What an action sets. Raises Refusal for one that does more than to set properties to literals."""
+    found: dict[str, Any] = {}
+    position = 0
+    while position < len(action.rstrip(" ;")):
+        step = SET.match(action, position)
+        if step is None:
+            raise Refusal(
+                ARGUMENT, f"of an action pgqueue does `SET name = literal`, but not {action[position:]!r:.120}"
+            )
+        name = step["quoted"] or step["name"]
+        if step["text"] is not None:
+            found[name] = step["text"].replace("''", "'")
+        elif step["truth"] is not None:
+            found[name] = step["truth"].lower() == "true"
+        else:
+            found[name] = json.loads(step["number"].lstrip("+"))
+        position = step.end()
+    return found
+
+
+def action_of(properties: Mapping[str, Any]) -> str:
+    """The action that sets these properties."""
+    return "; ".join(f"SET [{name}] = {_literal(value)}" for name, value in properties.items())
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    text = value if isinstance(value, str) else json.dumps(value)
+    return "'" + text.replace("'", "''") + "'"
+
+
+def from_map(rule: Mapping[Any, Any]) -> tuple[Filter | None, dict[str, Any] | None]:
+    """The filter and the properties to set of a rule that a client describes. Raises Refusal."""
+    filter: Filter | None = None
+    sql, correlation = rule.get("sql-filter"), rule.get("correlation-filter")
+    if isinstance(sql, dict) and isinstance(sql.get("expression"), str):
+        filter = filter_of(sql["expression"])
+    elif isinstance(correlation, dict):
+        fields = {
+            ours: str(correlation[theirs]) for theirs, ours in FIELDS.items() if correlation.get(theirs) is not None
+        }
+        properties = correlation.get("properties")
+        filter = CorrelationFilter(**fields, application_properties=properties or None)
+    elif sql is not None or correlation is not None:
+        raise Refusal(ARGUMENT, "a rule has a sql-filter with an expression, or a correlation-filter")
+    action = rule.get("sql-rule-action")
+    expression = action.get("expression") if isinstance(action, dict) else None
+    return filter, properties_of(str(expression)) if expression else None
+
+
+def as_described(rule: RuleProperties) -> Described:
+    """A rule as clients list it."""
+    described: Any = Described(types.ulong(TRUE), [])
+    if isinstance(rule.filter, CorrelationFilter):
+        fields = [getattr(rule.filter, ours) for ours in FIELDS.values()]
+        described = Described(types.ulong(CORRELATION), [*fields, dict(rule.filter.application_properties or {})])
+    elif isinstance(rule.filter, SqlFilter) and rule.filter.sql.replace(" ", "") == NEVER:
+        described = Described(types.ulong(FALSE), [])
+    elif rule.filter is not None:
+        described = Described(types.ulong(SQL), [sql_of(rule.filter), 20])
+    action = Described(types.ulong(NO_ACTION), [])
+    if rule.set_properties:
+        action = Described(types.ulong(SQL_ACTION), [action_of(rule.set_properties), 20])
+    return Described(types.ulong(RULE), [described, action, rule.name, rule.created_at])
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON as bytes, as it is sent."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
