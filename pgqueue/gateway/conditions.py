@@ -67,5 +67,7 @@ def described(failure: Exception) -> tuple[str, HTTPStatus]:
 
 def error_of(failure: Exception) -> Error:
     """The error of AMQP, which has all three fields: some SDKs do not read it otherwise."""
-    tracking_id = getattr(failure, "tracking_id", None)
-    return Error(Symbol(described(failure)[0]), str(failure), {Symbol("tracking-id"): tracking_id or ""})
+    condition, text = described(failure)[0], str(failure)
+    if condition == NOT_FOUND:  # an SDK looks for these words
+        text = f"The messaging entity that was named could not be found: {text}"
+    return Error(Symbol(condition), text, {Symbol("tracking-id"): getattr(failure, "tracking_id", "")})

@@ -60,10 +60,10 @@ MAX_SESSIONS = 256
 class Wire(Protocol):
     """The bytes of a connection, whatever carries them."""
 
-    def write(self, data: bytes) -> None: ...  # noqa: D102
-    def buffered(self) -> int: ...  # noqa: D102
-    async def drain(self) -> None: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
+    def write(self, data: bytes) -> None: ...
+    def buffered(self) -> int: ...
+    async def drain(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Connection:

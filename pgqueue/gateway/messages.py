@@ -249,7 +249,7 @@ def _body(sections: Sections, kept: dict[str, Any], *, json_bodies: bool) -> Any
         kept["body"] = "value"
         ((begin, end),) = sections.body
         value, _ = types.decode(sections.raw, begin)
-        if value is None or type(value) in (bool, str) and _is_stored(value):
+        if value is None or (type(value) in (bool, str) and _is_stored(value)):
             return value
         return sections.raw[begin:end]
     kept["body"] = "sequence"
@@ -303,6 +303,8 @@ def _properties(message: PeekedMessage, kept: dict[str, Any]) -> bytes:
         values["content_type"] = JSON
     for name in IDS:
         values[name] = _encoded_identifier(getattr(message, name), kept.get(name))
+    if values["message_id"] is None:  # some SDKs need one
+        values["message_id"] = str(message.sequence_number)
     for name, value in kept.get("properties", {}).items():
         values[name] = b64decode(value) if name == "user_id" else value
     encoded_fields = [

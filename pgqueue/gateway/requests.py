@@ -15,6 +15,7 @@ from pgqueue.gateway.conditions import Refusal, described
 from pgqueue.gateway.entities import CBS, MANAGEMENT
 from pgqueue.gateway.links import Delivery, IncomingLink
 
+
 class Request:
     """A request: its operation, its arguments, and where the answer goes."""
 
@@ -61,13 +62,13 @@ class RequestLink(IncomingLink):
 
     @property
     def entity(self) -> str:
-        """The queue whose operations are asked for; anybody may put a token."""
-        return "" if self.address == CBS else self.address.removesuffix(MANAGEMENT)
+        """What a token has to be for; anybody may put a token."""
+        return "" if self.address == CBS else self.address
 
     async def open(self) -> None:
         """Check that the client may use the entity."""
         if self.entity:
-            self.session.connection.grant_for(self.entity)
+            self.session.connection.grant_for(self.address)
         self.answer()
 
     def arrived(self, delivery: Delivery) -> None:
@@ -98,14 +99,16 @@ class RequestLink(IncomingLink):
         return HTTPStatus.ACCEPTED
 
     async def _operate(self, request: Request) -> tuple[HTTPStatus, Any]:
-        grant = self.session.connection.grant_for(self.entity)
+        grant = self.session.connection.grant_for(self.address)
         client = self.session.connection.gateway.client_of(grant.key.role)
         operation = management.OPERATIONS.get(request.operation)
         if operation is None:
             raise Refusal(
                 "amqp:not-implemented", f"the gateway has no operation {request.operation}", HTTPStatus.NOT_IMPLEMENTED
             )
-        body = await operation(management.Place(client, self.entity, self.session.connection.gateway), request)
+        body = await operation(
+            management.Place(client, self.address.removesuffix(MANAGEMENT), self.session.connection.gateway), request
+        )
         return (HTTPStatus.NO_CONTENT if body is None else HTTPStatus.OK), body or {}
 
     def _reply(self, request: Request, status: int, text: str, body: Any, condition: str | None = None) -> None:

@@ -27,17 +27,17 @@ class Stream:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
 
-    def write(self, data: bytes) -> None:  # noqa: D102
+    def write(self, data: bytes) -> None:
         self._writer.write(data)
 
-    def buffered(self) -> int:  # noqa: D102
+    def buffered(self) -> int:
         return self._writer.transport.get_write_buffer_size()
 
-    async def drain(self) -> None:  # noqa: D102
+    async def drain(self) -> None:
         with suppress(ConnectionError):
             await self._writer.drain()
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._writer.close()
 
 
@@ -51,19 +51,19 @@ class Socket:
         self._has_more = asyncio.Event()
         self._is_closed = False
 
-    def write(self, data: bytes) -> None:  # noqa: D102
+    def write(self, data: bytes) -> None:
         self._waiting.append(data)
         self._size += len(data)
         self._has_more.set()
 
-    def buffered(self) -> int:  # noqa: D102
+    def buffered(self) -> int:
         return self._size
 
-    async def drain(self) -> None:  # noqa: D102
+    async def drain(self) -> None:
         while self._size and not self._is_closed:
             await asyncio.sleep(0.01)
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._is_closed = True
         self._has_more.set()
 
@@ -88,7 +88,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[Gateway, tuple[str,
         await gateway.start()
         stack.push_async_callback(gateway.stop)
         host, port = settings.listen
-        server = await asyncio.start_server(_streams(gateway), host, port, ssl=settings.tls, limit=CHUNK)
+        server = await asyncio.start_server(_streams(gateway), host, port, ssl=settings.tls(), limit=CHUNK)
         stack.callback(server.close)
         if settings.websocket is not None:
             await stack.enter_async_context(_websockets(gateway, settings))
@@ -147,7 +147,7 @@ def _websockets(gateway: Gateway, settings: Settings) -> Any:
 
     host, port = settings.websocket or ("", 0)
     return serve(
-        handle, host, port, ssl=settings.tls, subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=settings.max_frame_size * 4,
+        handle, host, port, ssl=settings.tls(), subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=settings.max_frame_size * 4,
         compression=None,
     )  # fmt: skip
 

@@ -190,7 +190,7 @@ class Session:
         """Forget a delivery that both sides have settled."""
         self._outgoing.pop(delivery_id, None)
 
-    def dispose(self, role: bool, delivery_ids: Iterable[int], state: Any) -> None:  # noqa: FBT001 - as AMQP has it
+    def dispose(self, role: bool, delivery_ids: Iterable[int], state: Any) -> None:
         """Tell what became of deliveries, in as few frames as possible."""
         encoded = types.Encoded(types.encode(state))
         for _, run in groupby(enumerate(sorted(delivery_ids)), lambda place: place[1] - place[0]):

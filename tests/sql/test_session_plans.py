@@ -45,6 +45,7 @@ def filled(database_server: SharedServer) -> Iterator[Stage]:
     with database_server.database(database_server.template) as database, stage_of(database) as stage:
         stage.prompter.connection.execute(f"set statement_timeout = 0; {FILL}".encode())
         yield stage
+        stage.prompter.rows("analyze")
 
 
 @pytest.fixture(scope="module", params=[*STATISTICS.values()], ids=[*STATISTICS])

@@ -1,0 +1,344 @@
+"""What queues, topics, subscriptions and rules are in the XML of Service Bus, and in the settings of pgqueue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as Tree
+
+from pgqueue import CorrelationFilter, RuleProperties, SqlFilter
+from pgqueue.gateway import rules
+from pgqueue.gateway.conditions import ARGUMENT, Refusal
+from pgqueue.gateway.entities import entity_of
+from pgqueue.model.arguments import LONGEST
+from pgqueue.model.topic import Filter
+
+ATOM = "http://www.w3.org/2005/Atom"
+SB = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
+COUNTS = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
+INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
+SCHEMA = "http://www.w3.org/2001/XMLSchema"
+TYPE = f"{{{INSTANCE}}}type"
+
+for _prefix, _name in {"": ATOM, "i": INSTANCE}.items():
+    Tree.register_namespace(_prefix, _name)
+
+#: How Service Bus writes that there is no limit of time.
+FOREVER = "P10675199DT2H48M5.4775807S"
+
+DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
+KILOBYTE = 1024
+
+
+class Kind(NamedTuple):
+    """How values of a setting are written and read."""
+
+    write: Callable[[Any], str]
+    read: Callable[[str], Any]
+
+
+def _write_duration(value: timedelta | None) -> str:
+    if value is None:
+        return FOREVER
+    seconds = f"{value.seconds % 60}.{value.microseconds:06}".rstrip("0").rstrip(".")
+    return f"P{value.days}DT{value.seconds // 3600}H{value.seconds // 60 % 60}M{seconds}S"
+
+
+def _read_duration(text: str) -> timedelta | None:
+    found = DURATION.fullmatch(text)
+    if found is None:
+        raise Refusal(ARGUMENT, f"{text!r} is no duration of ISO 8601, such as PT5M")
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    if days > LONGEST.days:
+        return None
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _read_truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise Refusal(ARGUMENT, f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _read_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise Refusal(ARGUMENT, f"{text!r} is no number")
+    return int(text)
+
+
+STATUSES = {
+    "ACTIVE": "Active",
+    "DISABLED": "Disabled",
+    "SEND_DISABLED": "SendDisabled",
+    "RECEIVE_DISABLED": "ReceiveDisabled",
+}
+
+
+def _read_status(text: str) -> str:
+    known = {theirs: ours for ours, theirs in STATUSES.items()}
+    if text not in known:
+        raise Refusal(ARGUMENT, f"the status is one of {', '.join(known)}, not {text!r}")
+    return known[text]
+
+
+def _write_metadata(value: Any) -> str:
+    return value if isinstance(value, str) else rules.json_bytes(value).decode()
+
+
+TIME = Kind(_write_duration, _read_duration)
+TRUTH = Kind(lambda value: str(value).lower(), _read_truth)
+NUMBER = Kind(str, _read_number)
+STATUS = Kind(lambda value: STATUSES.get(str(value), str(value)), _read_status)
+ENTITY = Kind(str, lambda text: entity_of(text) or None)
+METADATA = Kind(_write_metadata, str)
+KILOBYTES = Kind(lambda value: str(-(-value // KILOBYTE)), lambda text: _read_number(text) * KILOBYTE)
+
+#: The settings of queues and subscriptions, as Service Bus names them, and as pgqueue does.
+OF_SUBSCRIPTIONS: Mapping[str, tuple[str, Kind]] = {
+    "LockDuration": ("lock_duration", TIME),
+    "RequiresSession": ("requires_session", TRUTH),
+    "DefaultMessageTimeToLive": ("default_message_time_to_live", TIME),
+    "DeadLetteringOnMessageExpiration": ("dead_lettering_on_message_expiration", TRUTH),
+    "MaxDeliveryCount": ("max_delivery_count", NUMBER),
+    "Status": ("status", STATUS),
+    "ForwardTo": ("forward_to", ENTITY),
+    "ForwardDeadLetteredMessagesTo": ("forward_dead_lettered_messages_to", ENTITY),
+    "UserMetadata": ("user_metadata", METADATA),
+    "AutoDeleteOnIdle": ("auto_delete_on_idle", TIME),
+}
+OF_QUEUES: Mapping[str, tuple[str, Kind]] = OF_SUBSCRIPTIONS | {
+    "RequiresDuplicateDetection": ("requires_duplicate_detection", TRUTH),
+    "DuplicateDetectionHistoryTimeWindow": ("duplicate_detection_history_time_window", TIME),
+    "MaxMessageSizeInKilobytes": ("max_message_size", KILOBYTES),
+}
+OF_TOPICS: Mapping[str, tuple[str, Kind]] = {
+    name: OF_QUEUES[name]
+    for name in (
+        "DefaultMessageTimeToLive", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow", "Status", "UserMetadata",
+    )
+}  # fmt: skip
+
+#: What pgqueue does not have, and the only value that it takes of it.
+CONSTANTS = {
+    "EnableBatchedOperations": "true",
+    "EnableExpress": "false",
+    "EnablePartitioning": "false",
+    "FilteringMessagesBeforePublishing": "false",
+    "IsAnonymousAccessible": "false",
+    "MaxSizeInMegabytes": "1024",
+    "DeadLetteringOnFilterEvaluationExceptions": "false",
+    "SupportOrdering": "true",
+    "EntityAvailabilityStatus": "Available",
+}
+#: Of these, what each kind shows.
+SHOWN = {
+    "QueueDescription": (
+        "MaxSizeInMegabytes", "EnableBatchedOperations", "EnablePartitioning", "EnableExpress", "SupportOrdering",
+        "IsAnonymousAccessible", "EntityAvailabilityStatus",
+    ),
+    "TopicDescription": (
+        "MaxSizeInMegabytes", "EnableBatchedOperations", "EnablePartitioning", "EnableExpress", "SupportOrdering",
+        "FilteringMessagesBeforePublishing", "IsAnonymousAccessible", "EntityAvailabilityStatus",
+    ),
+    "SubscriptionDescription": (
+        "EnableBatchedOperations", "DeadLetteringOnFilterEvaluationExceptions", "EntityAvailabilityStatus",
+    ),
+}  # fmt: skip
+#: What Service Bus only reports.
+REPORTED = {
+    "AccessedAt", "CountDetails", "CreatedAt", "DefaultRuleDescription", "MessageCount", "SizeInBytes", "SubscriptionCount", "UpdatedAt",
+}  # fmt: skip
+SETTINGS = {"QueueDescription": OF_QUEUES, "TopicDescription": OF_TOPICS, "SubscriptionDescription": OF_SUBSCRIPTIONS}
+
+
+def content_of(body: bytes) -> tuple[str, Tree.Element]:
+    """What the content of an entry is, and its element. Raises Refusal."""
+    try:
+        if b"<!" in body:
+            raise Refusal(ARGUMENT, "the entry has a document type, or a comment")
+        entry = Tree.fromstring(body)  # noqa: S314 - entities need a document type, which was refused
+    except (Tree.ParseError, ValueError) as error:
+        raise Refusal(ARGUMENT, f"the body is no entry of Atom: {error}") from None
+    content = entry.find(f"{{{ATOM}}}content")
+    if content is None or len(content) != 1:
+        raise Refusal(ARGUMENT, "the body is no entry of Atom with a content")
+    return content[0].tag.rpartition("}")[2], content[0]
+
+
+def settings_of(kind: str, described: Tree.Element) -> dict[str, Any]:
+    """The settings that a description has. Raises Refusal for those that pgqueue does not have."""
+    known, found = SETTINGS[kind], {}
+    for element in described:
+        name, text = element.tag.rpartition("}")[2], (element.text or "").strip()
+        if name in known:
+            setting, how = known[name]
+            found[setting] = how.read(text) if text else None
+        elif name in CONSTANTS:
+            if text and text != CONSTANTS[name]:
+                raise Refusal(ARGUMENT, f"pgqueue does not have {name}: leave it out, or {CONSTANTS[name]}")
+        elif name not in REPORTED and (text or len(element)):
+            raise Refusal(ARGUMENT, f"pgqueue does not have {name}: leave it out")
+    return found
+
+
+def description(kind: str, properties: Any, runtime: Any, **more: Any) -> Tree.Element:
+    """The description of a queue, a topic or a subscription."""
+    described = Tree.Element(f"{{{SB}}}{kind}")
+    for name, (setting, how) in SETTINGS[kind].items():
+        value = getattr(properties, setting)
+        if value is not None or how is TIME:
+            _add(described, name, how.write(value))
+    for name in SHOWN[kind]:
+        _add(described, name, CONSTANTS[name])
+    created = getattr(properties, "created_at", None) or datetime.now(UTC)
+    for name in ("CreatedAt", "UpdatedAt", "AccessedAt"):
+        _add(described, name, _instant(created))
+    for name, value in more.items():
+        _add(described, name, str(value))
+    if runtime is not None:
+        active = runtime.ready + runtime.locked
+        counts = {"Active": active, "DeadLetter": runtime.dead_letters, "Scheduled": runtime.scheduled, "Transfer": 0,
+                  "TransferDeadLetter": 0}  # fmt: skip
+        _add(described, "MessageCount", str(active + runtime.deferred + runtime.scheduled + runtime.dead_letters))
+        _add(described, "SizeInBytes", str(runtime.size_in_bytes))
+        details = Tree.SubElement(described, f"{{{SB}}}CountDetails")
+        for name, count in counts.items():
+            Tree.SubElement(details, f"{{{COUNTS}}}{name}MessageCount").text = str(count)
+    return described
+
+
+def rule_of(described: Tree.Element) -> tuple[str, Filter | None, dict[str, Any] | None]:
+    """The name of a rule, its filter and what it sets. Raises Refusal."""
+    filter, action = described.find(f"{{{SB}}}Filter"), described.find(f"{{{SB}}}Action")
+    name = described.findtext(f"{{{SB}}}Name") or "$Default"
+    expression = None if action is None else action.findtext(f"{{{SB}}}SqlExpression")
+    return name, _filter_of(filter), rules.properties_of(expression) if expression else None
+
+
+def _filter_of(element: Tree.Element | None) -> Filter | None:
+    kind = "TrueFilter" if element is None else element.get(TYPE, "").rpartition(":")[2]
+    match kind, element:
+        case "TrueFilter", _:
+            return None
+        case "FalseFilter", _:
+            return SqlFilter(rules.NEVER)
+        case "SqlFilter", Tree.Element():
+            return rules.filter_of(element.findtext(f"{{{SB}}}SqlExpression") or "", _pairs(element, "Parameters"))
+        case "CorrelationFilter", Tree.Element():
+            fields = {ours: element.findtext(f"{{{SB}}}{_tag(theirs)}") for theirs, ours in rules.FIELDS.items()}
+            return CorrelationFilter(**fields, application_properties=_pairs(element, "Properties") or None)
+    raise Refusal(ARGUMENT, f"there is no filter of the type {kind!r}")
+
+
+def rule_description(rule: RuleProperties) -> Tree.Element:
+    """The description of a rule."""
+    described = Tree.Element(f"{{{SB}}}RuleDescription")
+    filter = Tree.SubElement(described, f"{{{SB}}}Filter")
+    if isinstance(rule.filter, CorrelationFilter):
+        filter.set(TYPE, "CorrelationFilter")
+        for theirs, ours in rules.FIELDS.items():
+            if (value := getattr(rule.filter, ours)) is not None:
+                _add(filter, _tag(theirs), value)
+        _add_pairs(Tree.SubElement(filter, f"{{{SB}}}Properties"), rule.filter.application_properties or {})
+    else:
+        sql = rules.sql_of(rule.filter)
+        filter.set(
+            TYPE, {rules.ALWAYS: "TrueFilter", rules.NEVER: "FalseFilter"}.get(sql.replace(" ", ""), "SqlFilter")
+        )
+        _add(filter, "SqlExpression", sql)
+        _add(filter, "CompatibilityLevel", "20")
+    action = Tree.SubElement(described, f"{{{SB}}}Action")
+    action.set(TYPE, "SqlRuleAction" if rule.set_properties else "EmptyRuleAction")
+    if rule.set_properties:
+        _add(action, "SqlExpression", rules.action_of(rule.set_properties))
+        _add(action, "CompatibilityLevel", "20")
+    _add(described, "CreatedAt", _instant(rule.created_at))
+    _add(described, "Name", rule.name)
+    return described
+
+
+def entry(name: str, address: str, content: Tree.Element) -> Tree.Element:
+    """An entry with a description."""
+    made = Tree.Element(f"{{{ATOM}}}entry")
+    now = _instant(datetime.now(UTC))
+    for tag, text in {"id": address, "title": name, "published": now, "updated": now}.items():
+        Tree.SubElement(made, f"{{{ATOM}}}{tag}").text = text
+    Tree.SubElement(made, f"{{{ATOM}}}link", rel="self", href=address)
+    Tree.SubElement(made, f"{{{ATOM}}}content", type="application/xml").append(content)
+    return made
+
+
+def feed(title: str, address: str, entries: Iterable[Tree.Element]) -> Tree.Element:
+    """A list of entries."""
+    made = Tree.Element(f"{{{ATOM}}}feed")
+    Tree.SubElement(made, f"{{{ATOM}}}title", type="text").text = title
+    Tree.SubElement(made, f"{{{ATOM}}}id").text = address
+    Tree.SubElement(made, f"{{{ATOM}}}updated").text = _instant(datetime.now(UTC))
+    Tree.SubElement(made, f"{{{ATOM}}}link", rel="self", href=address)
+    made.extend(entries)
+    return made
+
+
+def element(kind: str, **texts: str) -> Tree.Element:
+    """An element of Service Bus with texts."""
+    made = Tree.Element(f"{{{SB}}}{kind}")
+    for name, text in texts.items():
+        _add(made, name, text)
+    return made
+
+
+def error(status: int, text: str) -> bytes:
+    """What is answered when a request was refused."""
+    made = Tree.Element("Error")
+    Tree.SubElement(made, "Code").text = str(status)
+    Tree.SubElement(made, "Detail").text = text
+    return Tree.tostring(made)
+
+
+def _add(parent: Tree.Element, name: str, text: str) -> None:
+    Tree.SubElement(parent, f"{{{SB}}}{name}").text = text
+
+
+def _tag(name: str) -> str:
+    """A field of a correlation filter, as XML has it: ReplyToSessionId for reply-to-session-id."""
+    return "".join(word.capitalize() for word in name.split("-"))
+
+
+def _instant(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+PAIR, KEY, VALUE = f"{{{SB}}}KeyValueOfstringanyType", f"{{{SB}}}Key", f"{{{SB}}}Value"
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "string": str, "int": int, "long": int, "boolean": _read_truth, "double": float, "decimal": float,
+    "dateTime": lambda text: datetime.fromisoformat(text.replace("Z", "+00:00")), "duration": _read_duration,
+}  # fmt: skip
+
+
+def _pairs(parent: Tree.Element, name: str) -> dict[str, Any]:
+    found = {}
+    for pair in parent.iterfind(f"{{{SB}}}{name}/{PAIR}"):
+        key, value = pair.findtext(KEY) or "", pair.find(VALUE)
+        text, kind = (
+            ("", "string") if value is None else (value.text or "", value.get(TYPE, "string").rpartition(":")[2])
+        )
+        try:
+            found[key] = READERS[kind](text)
+        except (KeyError, ValueError):
+            raise Refusal(ARGUMENT, f"{key} is no {kind}: {text!r:.80}") from None
+    return found
+
+
+def _add_pairs(parent: Tree.Element, properties: Mapping[str, Any]) -> None:
+    kinds = {bool: "boolean", int: "long", float: "double", datetime: "dateTime"}
+    for key, value in properties.items():
+        pair = Tree.SubElement(parent, PAIR)
+        Tree.SubElement(pair, KEY).text = key
+        kind = kinds.get(type(value), "string")
+        given = Tree.SubElement(pair, VALUE, {TYPE: f"l28:{kind}", "xmlns:l28": SCHEMA})
+        given.text = (
+            _instant(value) if isinstance(value, datetime) else TRUTH.write(value) if kind == "boolean" else str(value)
+        )
