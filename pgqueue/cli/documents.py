@@ -237,6 +237,10 @@ def grants_table(grants: Sequence[Grant]) -> Table:
     return _table(grants, columns, wide=("queue",))
 
 
+def keys_table(keys: Sequence[Any]) -> Table:
+    return _table(keys, {"key": "name", "role": "role", "created": "created_at"}, wide=("key",))
+
+
 def settings_record(queue: QueueProperties) -> Table:
     return output.record(_settings(queue))
 

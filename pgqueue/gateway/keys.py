@@ -8,6 +8,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, LiteralString
 from urllib.parse import unquote
 
@@ -34,6 +35,15 @@ class Key:
     name: str
     role: str
     value: str
+
+
+@dataclass(frozen=True)
+class ListedKey:
+    """A key as it is shown."""
+
+    name: str
+    role: str
+    created_at: datetime
 
 
 @dataclass
@@ -78,6 +88,19 @@ class KeyRing:
                 return await cursor.fetchall()
         except psycopg.Error as error:
             raise translate(error) from error
+
+    async def create(self, name: str, role: str) -> Key:
+        """Make a key. Raises InvalidArgumentError and AccessDeniedError."""
+        ((salt,),) = await self.rows(CREATE, name, role)
+        return Key(name, role, derived(self._secret, name, bytes(salt)))
+
+    async def drop(self, name: str) -> None:
+        """Delete a key. Raises InvalidArgumentError and AccessDeniedError."""
+        await self.rows(DROP, name)
+
+    async def list(self) -> list[ListedKey]:
+        """The keys, ordered by name. Raises AccessDeniedError."""
+        return [ListedKey(*row) for row in await self.rows(LIST)]
 
     def holds(self, key: Key) -> bool:
         """Whether a key is still valid."""

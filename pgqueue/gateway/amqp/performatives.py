@@ -28,7 +28,7 @@ FIELDS: dict[str, tuple[Any, tuple[type, ...]]] = {
     "bool": (types.boolean, (bool,)),
     "bytes": (types.binary, (bytes,)),
     "Map": (types.encode, (dict,)),
-    "Any": (types.encode, (object,)),
+    "Any": (types.encode, (bool, object)),
 }
 
 UInt = ULong = UShort = UByte = int
@@ -64,7 +64,7 @@ class Performative:
         if len(values) > len(cls._fields):
             raise DecodeError(f"{name} has more than {len(cls._fields)} fields")
         for value, (_, kinds) in zip(values, cls._fields, strict=False):
-            if value is not None and type(value) not in kinds and not isinstance(value, kinds):
+            if value is not None and type(value) not in kinds and (type(value) is bool or not isinstance(value, kinds)):
                 raise DecodeError(f"a field of {name} is of the type {type(value).__name__}")
         try:
             return cls(*values)

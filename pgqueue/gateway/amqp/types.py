@@ -58,7 +58,7 @@ def decode(buffer: bytes, position: int = 0) -> tuple[Any, int]:
         return _decode(buffer, position)
     except DecodeError:
         raise
-    except (IndexError, KeyError, TypeError, ValueError, RecursionError, struct.error) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, struct.error) as error:
         raise DecodeError(f"no value of AMQP begins at byte {position}: {type(error).__name__}") from None
 
 
@@ -199,7 +199,7 @@ def _array(size: int) -> _Decoder:
         if is_described := buffer[position] == DESCRIBED:
             descriptor, position = _decode(buffer, position + 1)
         decoder, position = DECODERS[buffer[position]], position + 1
-        if count > end - position and count > 1024:
+        if count > end - position:  # values without bytes of their own, thousands of millions perhaps
             raise DecodeError("an array claims more values than it has bytes")
         values = []
         for _ in range(count):
@@ -320,7 +320,7 @@ def string(text: str) -> Encoded:
 
 
 def symbol(text: str) -> Encoded:
-    return _sized(0xA3, 0xB3, text.encode("ascii"))
+    return _sized(0xA3, 0xB3, text.encode("ascii", "replace"))
 
 
 def boolean(value: object) -> Encoded:
