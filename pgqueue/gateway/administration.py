@@ -50,6 +50,7 @@ class Call:
         self.address = str(request.url.replace(query=""))
         self.is_update = request.headers.get("if-match") == "*"
         self._query = request.query_params
+        self._next: str | None = None
 
     def page(self, found: list[Any]) -> list[Any]:
         """The part of a list that is asked for."""
@@ -59,6 +60,8 @@ class Call:
             )
         except ValueError:
             raise Refusal(ARGUMENT, "$skip and $top are numbers") from None
+        if skip + top < len(found):
+            self._next = f"{self.address}?$skip={skip + top}&$top={top}"
         return found[skip : skip + top]
 
     def entry(self, name: str, content: Tree.Element) -> Tree.Element:
@@ -67,7 +70,7 @@ class Call:
 
     def feed(self, title: str, entries: list[Tree.Element]) -> tuple[HTTPStatus, Tree.Element]:
         """The answer that is a list."""
-        return HTTPStatus.OK, atom.feed(title, self.address, entries)
+        return HTTPStatus.OK, atom.feed(title, self.address, entries, self._next)
 
     def content(self, *kinds: str) -> tuple[str, Tree.Element]:
         """The description that was sent. Raises Refusal."""
@@ -108,7 +111,7 @@ async def get_entity(call: Call) -> Any:
         try:
             return HTTPStatus.OK, call.entry(call.path, _topic(await call.client.get_topic(call.path)))
         except TopicNotFoundError:
-            raise Refusal(NOT_FOUND, f"there is no queue and no topic {call.path!r}", HTTPStatus.NOT_FOUND) from None
+            raise Refusal(NOT_FOUND, f"there is no queue and no topic {call.path!r}") from None
 
 
 async def put_entity(call: Call) -> Any:
@@ -321,7 +324,7 @@ async def listening(gateway: Gateway) -> AsyncIterator[tuple[str, int]]:
     listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     settings = gateway.settings
     config = uvicorn.Config(
-        application(gateway), log_level="warning", server_header=False, lifespan="off",
+        application(gateway), log_level="warning", server_header=False, lifespan="off", timeout_graceful_shutdown=2,
         ssl_certfile=settings.certificate, ssl_keyfile=settings.private_key,
     )  # fmt: skip
     server = uvicorn.Server(config)

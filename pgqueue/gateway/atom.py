@@ -22,8 +22,8 @@ INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 SCHEMA = "http://www.w3.org/2001/XMLSchema"
 TYPE = f"{{{INSTANCE}}}type"
 
-for _prefix, _name in {"": ATOM, "i": INSTANCE}.items():
-    Tree.register_namespace(_prefix, _name)
+#: What is written begins with these; its tags have no namespaces of their own, as Service Bus writes it.
+NAMESPACES = {"xmlns": SB, "xmlns:i": INSTANCE}
 
 #: How Service Bus writes that there is no limit of time.
 FOREVER = "P10675199DT2H48M5.4775807S"
@@ -186,7 +186,7 @@ def settings_of(kind: str, described: Tree.Element) -> dict[str, Any]:
 
 def description(kind: str, properties: Any, runtime: Any, **more: Any) -> Tree.Element:
     """The description of a queue, a topic or a subscription."""
-    described = Tree.Element(f"{{{SB}}}{kind}")
+    described = Tree.Element(kind, NAMESPACES)
     for name, (setting, how) in SETTINGS[kind].items():
         value = getattr(properties, setting)
         if value is not None or how is TIME:
@@ -204,9 +204,9 @@ def description(kind: str, properties: Any, runtime: Any, **more: Any) -> Tree.E
                   "TransferDeadLetter": 0}  # fmt: skip
         _add(described, "MessageCount", str(active + runtime.deferred + runtime.scheduled + runtime.dead_letters))
         _add(described, "SizeInBytes", str(runtime.size_in_bytes))
-        details = Tree.SubElement(described, f"{{{SB}}}CountDetails")
+        details = Tree.SubElement(described, "CountDetails", {"xmlns:d2p1": COUNTS})
         for name, count in counts.items():
-            Tree.SubElement(details, f"{{{COUNTS}}}{name}MessageCount").text = str(count)
+            Tree.SubElement(details, f"d2p1:{name}MessageCount").text = str(count)
     return described
 
 
@@ -235,14 +235,14 @@ def _filter_of(element: Tree.Element | None) -> Filter | None:
 
 def rule_description(rule: RuleProperties) -> Tree.Element:
     """The description of a rule."""
-    described = Tree.Element(f"{{{SB}}}RuleDescription")
-    filter = Tree.SubElement(described, f"{{{SB}}}Filter")
+    described = Tree.Element("RuleDescription", NAMESPACES)
+    filter = Tree.SubElement(described, "Filter")
     if isinstance(rule.filter, CorrelationFilter):
-        filter.set(TYPE, "CorrelationFilter")
+        filter.set("i:type", "CorrelationFilter")
         for theirs, ours in rules.FIELDS.items():
             if (value := getattr(rule.filter, ours)) is not None:
                 _add(filter, _tag(theirs), value)
-        _add_pairs(Tree.SubElement(filter, f"{{{SB}}}Properties"), rule.filter.application_properties or {})
+        _add_pairs(Tree.SubElement(filter, "Properties"), rule.filter.application_properties or {})
     else:
         sql = rules.sql_of(rule.filter)
         filter.set(
@@ -250,8 +250,8 @@ def rule_description(rule: RuleProperties) -> Tree.Element:
         )
         _add(filter, "SqlExpression", sql)
         _add(filter, "CompatibilityLevel", "20")
-    action = Tree.SubElement(described, f"{{{SB}}}Action")
-    action.set(TYPE, "SqlRuleAction" if rule.set_properties else "EmptyRuleAction")
+    action = Tree.SubElement(described, "Action")
+    action.set("i:type", "SqlRuleAction" if rule.set_properties else "EmptyRuleAction")
     if rule.set_properties:
         _add(action, "SqlExpression", rules.action_of(rule.set_properties))
         _add(action, "CompatibilityLevel", "20")
@@ -262,29 +262,31 @@ def rule_description(rule: RuleProperties) -> Tree.Element:
 
 def entry(name: str, address: str, content: Tree.Element) -> Tree.Element:
     """An entry with a description."""
-    made = Tree.Element(f"{{{ATOM}}}entry")
+    made = Tree.Element("entry", xmlns=ATOM)
     now = _instant(datetime.now(UTC))
     for tag, text in {"id": address, "title": name, "published": now, "updated": now}.items():
-        Tree.SubElement(made, f"{{{ATOM}}}{tag}").text = text
-    Tree.SubElement(made, f"{{{ATOM}}}link", rel="self", href=address)
-    Tree.SubElement(made, f"{{{ATOM}}}content", type="application/xml").append(content)
+        Tree.SubElement(made, tag).text = text
+    Tree.SubElement(made, "link", rel="self", href=address)
+    Tree.SubElement(made, "content", type="application/xml").append(content)
     return made
 
 
-def feed(title: str, address: str, entries: Iterable[Tree.Element]) -> Tree.Element:
-    """A list of entries."""
-    made = Tree.Element(f"{{{ATOM}}}feed")
-    Tree.SubElement(made, f"{{{ATOM}}}title", type="text").text = title
-    Tree.SubElement(made, f"{{{ATOM}}}id").text = address
-    Tree.SubElement(made, f"{{{ATOM}}}updated").text = _instant(datetime.now(UTC))
-    Tree.SubElement(made, f"{{{ATOM}}}link", rel="self", href=address)
+def feed(title: str, address: str, entries: Iterable[Tree.Element], following: str | None) -> Tree.Element:
+    """A list of entries, and where it goes on."""
+    made = Tree.Element("feed", xmlns=ATOM)
+    Tree.SubElement(made, "title", type="text").text = title
+    Tree.SubElement(made, "id").text = address
+    Tree.SubElement(made, "updated").text = _instant(datetime.now(UTC))
+    Tree.SubElement(made, "link", rel="self", href=address)
+    if following is not None:
+        Tree.SubElement(made, "link", rel="next", href=following)
     made.extend(entries)
     return made
 
 
 def element(kind: str, **texts: str) -> Tree.Element:
     """An element of Service Bus with texts."""
-    made = Tree.Element(f"{{{SB}}}{kind}")
+    made = Tree.Element(kind, NAMESPACES)
     for name, text in texts.items():
         _add(made, name, text)
     return made
@@ -299,7 +301,7 @@ def error(status: int, text: str) -> bytes:
 
 
 def _add(parent: Tree.Element, name: str, text: str) -> None:
-    Tree.SubElement(parent, f"{{{SB}}}{name}").text = text
+    Tree.SubElement(parent, name).text = text
 
 
 def _tag(name: str) -> str:
@@ -335,10 +337,10 @@ def _pairs(parent: Tree.Element, name: str) -> dict[str, Any]:
 def _add_pairs(parent: Tree.Element, properties: Mapping[str, Any]) -> None:
     kinds = {bool: "boolean", int: "long", float: "double", datetime: "dateTime"}
     for key, value in properties.items():
-        pair = Tree.SubElement(parent, PAIR)
-        Tree.SubElement(pair, KEY).text = key
+        pair = Tree.SubElement(parent, "KeyValueOfstringanyType")
+        Tree.SubElement(pair, "Key").text = key
         kind = kinds.get(type(value), "string")
-        given = Tree.SubElement(pair, VALUE, {TYPE: f"l28:{kind}", "xmlns:l28": SCHEMA})
+        given = Tree.SubElement(pair, "Value", {"i:type": f"l28:{kind}", "xmlns:l28": SCHEMA})
         given.text = (
             _instant(value) if isinstance(value, datetime) else TRUTH.write(value) if kind == "boolean" else str(value)
         )

@@ -46,12 +46,20 @@ CONDITIONS: dict[type[Exception], tuple[str, HTTPStatus]] = {
 }
 
 
+#: The status codes of what the gateway itself refuses; all others are bad requests.
+STATUSES = {
+    UNAUTHORIZED: HTTPStatus.UNAUTHORIZED,
+    NOT_FOUND: HTTPStatus.NOT_FOUND,
+    NOT_IMPLEMENTED: HTTPStatus.NOT_IMPLEMENTED,
+}
+
+
 class Refusal(errors.PGQueueError):
     """What a client asks for is refused, with this condition of AMQP."""
 
-    def __init__(self, condition: str, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+    def __init__(self, condition: str, message: str, status: HTTPStatus | None = None) -> None:
         super().__init__(message)
-        self.condition, self.status = condition, status
+        self.condition, self.status = condition, status or STATUSES.get(condition, HTTPStatus.BAD_REQUEST)
 
 
 def described(failure: Exception) -> tuple[str, HTTPStatus]:

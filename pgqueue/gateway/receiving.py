@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pgqueue import PeekedMessage
 from pgqueue.aio import Queue, ReceivedMessage, Session
-from pgqueue.errors import LockLostError, PGQueueError
+from pgqueue.errors import LockLostError, PGQueueError, SessionLockLostError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp.performatives import (
     SENDER,
@@ -359,7 +359,11 @@ class ReceivingLink(OutgoingLink):
 
     def deliver(self, message: PeekedMessage) -> None:
         """Send a message to the client."""
-        raw = encoded(message)
+        try:
+            raw = encoded(message)
+        except Exception:  # others are not kept waiting by one: its lock expires, and it is dead-lettered some time
+            logger.exception("message %s of %s cannot be sent", message.sequence_number, message.queue)
+            return
         if not isinstance(message, ReceivedMessage) or self._deletes:
             self.send(raw, message.sequence_number.to_bytes(16, "big"), settled=True)
             return
@@ -400,6 +404,8 @@ class ReceivingLink(OutgoingLink):
         self.settled(held)
         if not self.session.holds(self):
             return
+        if self._accepted is not None and isinstance(error, LockLostError):
+            error = SessionLockLostError(f"the lock of session {self._accepted.session_id!r} is lost")
         if is_told:
             self.session.settled(held.delivery_id)
         else:

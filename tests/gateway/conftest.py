@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import psycopg
 import pytest
 from azure.servicebus import ServiceBusClient
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from pgqueue import QueueClient
 from pgqueue.testing import Database
 from tests.gateway.raw import RawClient
-from tests.gateway.serving import Served, served
+from tests.gateway.serving import ANYWHERE, Served, served
 
 
 @pytest.fixture
@@ -22,6 +31,31 @@ def shop(database: Database) -> Iterator[str]:
         connection.execute("select pgqueue.grant_admin(%s), pgqueue.create_gateway_key('shop', %s)", [role, role])
         yield role
         connection.execute(f"drop owned by {role}; drop role {role}".encode())
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of this machine, with its key in the same file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        .add_extension(names, critical=False).sign(key, hashes.SHA256())
+    )  # fmt: skip
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path = tmp_path_factory.mktemp("certificate") / "both.pem"
+    path.write_bytes(made.public_bytes(Encoding.PEM) + private)
+    return path
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.create_server(ANYWHERE) as one:
+        return int(one.getsockname()[1])
 
 
 @pytest.fixture

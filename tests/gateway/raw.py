@@ -115,7 +115,9 @@ class RawClient:
 
     def receiver(self, address: str, *, credit: int = 0, **fields: Any) -> int:
         """Attach a link to receive on; returns its handle."""
-        handle = self._attach(role=True, source=fields.pop("source", Source(address)), target=Target("here"), **fields)
+        handle = self._attach(
+            role=True, source=fields.pop("source", Source(address)), target=Target(f"reply {self._handles}"), **fields
+        )
         if credit:
             self.write(Flow(0, 10_000, 0, 10_000, handle, 0, credit))
         return handle
@@ -153,10 +155,11 @@ class RawClient:
         """Send a request, and return the properties of its answer, with its body."""
         reply = self.receiver(node, credit=1)
         handle = self.sender(node)
-        self.send(handle, message(value=body, message_id="1", reply_to="here", operation=operation, **properties))
+        self.send(
+            handle, message(value=body, message_id="1", reply_to=f"reply {reply}", operation=operation, **properties)
+        )
         _, raw = self.receive()
         found = sections.sections_of(raw)
-        assert reply >= 0
         return {**found.values(sections.APPLICATION_PROPERTIES), "body": types.decode(raw, found.body[0][0])[0]}
 
     def put_token(self, address: str, key: str, value: str, expires: float | None = None) -> int:

@@ -1,0 +1,182 @@
+"""The administration client of the Azure SDK, unmodified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceNotFoundError,
+)
+from azure.servicebus.management import (
+    CorrelationRuleFilter,
+    FalseRuleFilter,
+    ServiceBusAdministrationClient,
+    SqlRuleAction,
+    SqlRuleFilter,
+    TrueRuleFilter,
+)
+
+from pgqueue import CorrelationFilter, Message, QueueClient, SqlFilter
+from pgqueue.testing import Database
+from tests.gateway.serving import ANYWHERE, key_of, served
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def connection_string(database: Database, shop: str, certificate: Path, free_port: int) -> Iterator[str]:
+    with served(database, certificate=certificate, administration=("127.0.0.1", free_port), listen=ANYWHERE):
+        yield f"Endpoint=sb://localhost:{free_port};SharedAccessKeyName=shop;SharedAccessKey={key_of(database, 'shop')}"
+
+
+@pytest.fixture
+def admin(connection_string: str, certificate: Path) -> Iterator[ServiceBusAdministrationClient]:
+    verify = str(certificate)
+    with ServiceBusAdministrationClient.from_connection_string(
+        connection_string, connection_verify=verify, retry_total=0
+    ) as client:
+        yield client
+
+
+@pytest.mark.core
+def test_a_queue_from_its_creation_to_its_end(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+    made = admin.create_queue(
+        "orders", lock_duration=timedelta(seconds=30), max_delivery_count=3, requires_session=True, user_metadata="hi",
+        default_message_time_to_live=HOUR, dead_lettering_on_message_expiration=True, max_message_size_in_kilobytes=256,
+    )  # fmt: skip
+    known = client.get_queue("orders")
+    assert (known.lock_duration, known.max_delivery_count, known.requires_session) == (timedelta(seconds=30), 3, True)
+    assert (known.user_metadata, known.default_message_time_to_live, known.max_message_size) == ("hi", HOUR, 256 * 1024)
+    assert made.lock_duration == timedelta(seconds=30)
+    made.max_delivery_count, made.default_message_time_to_live, made.status = (
+        7,
+        timedelta(days=1, seconds=1.5),
+        "SendDisabled",
+    )
+    admin.update_queue(made)
+    found = admin.get_queue("orders")
+    assert (found.max_delivery_count, found.default_message_time_to_live) == (7, timedelta(days=1, seconds=1.5))
+    assert (found.status, client.get_queue("orders").status) == ("SendDisabled", "SEND_DISABLED")
+    with pytest.raises(ResourceExistsError, match="exists already"):
+        admin.create_queue("orders")
+    admin.delete_queue("orders")
+    with pytest.raises(ResourceNotFoundError):
+        admin.get_queue("orders")
+    with pytest.raises(ResourceNotFoundError):
+        admin.delete_queue("orders")
+
+
+def test_what_queues_hold_is_counted(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+    client.create_queue("orders")
+    queue = client.queue("orders")
+    queue.send_batch([Message(n) for n in range(5)])
+    first, second, *_ = queue.receive(max_messages=3)
+    first.dead_letter("Bad")
+    second.defer()
+    counts = admin.get_queue_runtime_properties("orders")
+    assert (counts.active_message_count, counts.dead_letter_message_count, counts.scheduled_message_count) == (3, 1, 0)
+    assert counts.total_message_count == 5
+    assert [one.active_message_count for one in admin.list_queues_runtime_properties()] == [3]
+
+
+def test_lists_come_in_pages(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+    names = [f"queue-{n:03}" for n in range(120)]
+    for name in names:
+        client.create_queue(name)
+    client.create_topic("events")
+    client.create_subscription("events", "all")
+    assert [queue.name for queue in admin.list_queues()] == names
+    assert [topic.name for topic in admin.list_topics()] == ["events"]
+    assert [one.name for one in admin.list_subscriptions("events")] == ["all"]
+
+
+def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+    topic = admin.create_topic("events", requires_duplicate_detection=True, user_metadata='{"a":1}')
+    topic.default_message_time_to_live = HOUR
+    admin.update_topic(topic)
+    assert client.get_topic("events").default_message_time_to_live == HOUR
+    subscription = admin.create_subscription(
+        "events", "billing", max_delivery_count=4, lock_duration=timedelta(minutes=2)
+    )
+    subscription.max_delivery_count = 5
+    admin.update_subscription("events", subscription)
+    assert client.get_subscription("events", "billing").queue.max_delivery_count == 5
+    assert admin.get_topic_runtime_properties("events").subscription_count == 1
+    correlated = CorrelationRuleFilter(label="paid", properties={"country": "CH", "n": 1, "b": True, "f": 1.5})
+    admin.create_rule(
+        "events", "billing", "swiss", filter=correlated, action=SqlRuleAction("SET seen = 'yes'; SET n = 2")
+    )
+    admin.create_rule("events", "billing", "large", filter=SqlRuleFilter("amount > @least", {"least": 100}))
+    rules = {rule.name: rule for rule in client.list_rules("events", "billing")}
+    assert rules["swiss"].filter == CorrelationFilter(
+        subject="paid", application_properties={"country": "CH", "n": 1, "b": True, "f": 1.5}
+    )
+    assert rules["swiss"].set_properties == {"seen": "yes", "n": 2}
+    assert rules["large"].filter == SqlFilter("amount > 100")
+    found = {rule.name: rule for rule in admin.list_rules("events", "billing")}
+    assert {name: type(rule.filter) for name, rule in found.items()} == {
+        "$Default": TrueRuleFilter, "large": SqlRuleFilter, "swiss": CorrelationRuleFilter,
+    }  # fmt: skip
+    assert found["swiss"].filter.properties == {"country": "CH", "n": 1, "b": True, "f": 1.5}
+    assert found["swiss"].action.sql_expression == "SET [n] = 2; SET [seen] = 'yes'"
+    rule = found["large"]
+    rule.filter = FalseRuleFilter()
+    admin.update_rule("events", "billing", rule)
+    assert isinstance(admin.get_rule("events", "billing", "large").filter, FalseRuleFilter)
+    admin.delete_rule("events", "billing", "large")
+    with pytest.raises(ResourceNotFoundError):
+        admin.get_rule("events", "billing", "large")
+    assert admin.get_subscription_runtime_properties("events", "billing").total_message_count == 0
+    admin.delete_subscription("events", "billing")
+    admin.delete_topic("events")
+    assert (client.list_topics(), client.list_queues()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "named"),
+    [
+        ("enable_partitioning", True, "EnablePartitioning"),
+        ("enable_express", True, "EnableExpress"),
+        ("max_size_in_megabytes", 5120, "MaxSizeInMegabytes"),
+        ("lock_duration", timedelta(days=400), "lock_duration"),
+        ("forward_to", "nosuch", "nosuch"),
+    ],
+)
+def test_what_pgqueue_does_not_have_is_refused_by_name(
+    admin: ServiceBusAdministrationClient, client: QueueClient, setting: str, value: object, named: str
+) -> None:
+    with pytest.raises(HttpResponseError, match=named):
+        admin.create_queue("orders", **{setting: value})
+    assert client.list_queues() == []
+
+
+@pytest.mark.parametrize("action", ["REMOVE a", "SET sys.Label = 'x'", "SET a = b + 1", "nonsense"])
+def test_an_action_that_does_more_than_to_set_is_refused(
+    admin: ServiceBusAdministrationClient, client: QueueClient, action: str
+) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "all")
+    with pytest.raises(HttpResponseError, match="SET name = literal"):
+        admin.create_rule("events", "all", "r", action=SqlRuleAction(action))
+    assert [rule.name for rule in client.list_rules("events", "all")] == ["$Default"]
+
+
+def test_the_wrong_key_is_refused(connection_string: str, certificate: Path) -> None:
+    wrong = connection_string.replace("SharedAccessKey=", "SharedAccessKey=x")
+    with (
+        ServiceBusAdministrationClient.from_connection_string(
+            wrong, connection_verify=str(certificate), retry_total=0
+        ) as admin,
+        pytest.raises(ClientAuthenticationError),
+    ):
+        admin.create_queue("orders")
+
+
+def test_the_namespace(admin: ServiceBusAdministrationClient) -> None:
+    assert admin.get_namespace_properties().name == "pgqueue"

@@ -1,0 +1,118 @@
+"""Transactions of clients: several sends and settlements in one transaction of the database."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from pgqueue import Message, QueueClient
+from pgqueue.gateway.amqp.performatives import (
+    Accepted,
+    Declare,
+    Declared,
+    Discharge,
+    Disposition,
+    Modified,
+    Rejected,
+    TransactionalState,
+    part_of,
+)
+from pgqueue.testing import Database
+from tests.gateway.raw import RawClient, message
+from tests.gateway.serving import key_of
+
+
+@pytest.fixture
+def shop_queues(client: QueueClient) -> QueueClient:
+    client.create_queue("orders")
+    client.create_queue("invoices")
+    return client
+
+
+@pytest.fixture
+def opened(raw: RawClient, database: Database, shop_queues: QueueClient) -> RawClient:
+    raw.sign_in("shop", key_of(database, "shop"))
+    raw.open()
+    return raw
+
+
+class Transacted:
+    """A client with a coordinator, a received order, and a link to invoices."""
+
+    def __init__(self, raw: RawClient, queues: QueueClient) -> None:
+        self.raw = raw
+        queues.queue("orders").send(Message("order"))
+        self.coordinator = raw.sender(None)
+        self.invoices = raw.sender("invoices")
+        raw.receiver("orders", credit=1)
+        self.received, _ = raw.receive()
+        raw.send(self.coordinator, message(value=Declare()))
+        declared = raw.outcome()
+        assert isinstance(declared, Declared)
+        self.id = declared.txn_id
+
+    def act(self) -> None:
+        self.raw.send(self.invoices, message(data=b"invoice"), state=TransactionalState(self.id))
+        outcome = self.raw.outcome()
+        assert isinstance(outcome, TransactionalState)
+        assert part_of(outcome.outcome) == Accepted()
+        state = TransactionalState(self.id, Accepted())
+        self.raw.write(Disposition(True, self.received.delivery_id or 0, settled=False, state=state))
+
+    def discharge(self, *, fail: bool) -> object:
+        self.raw.send(self.coordinator, message(value=Discharge(self.id, fail)))
+        while isinstance(outcome := self.raw.outcome(), TransactionalState):
+            pass
+        return outcome
+
+
+def waiting(queues: QueueClient, name: str) -> int:
+    counts = queues.get_queue_runtime_properties(name)
+    return counts.ready + counts.locked
+
+
+def test_a_send_and_a_settlement_are_made_together(opened: RawClient, shop_queues: QueueClient) -> None:
+    transacted = Transacted(opened, shop_queues)
+    transacted.act()
+    assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
+    assert transacted.discharge(fail=False) == Accepted()
+    assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (0, 1)
+
+
+def test_neither_is_made_after_a_rollback(opened: RawClient, shop_queues: QueueClient) -> None:
+    transacted = Transacted(opened, shop_queues)
+    transacted.act()
+    assert transacted.discharge(fail=True) == Accepted()
+    assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
+    opened.write(Disposition(True, transacted.received.delivery_id or 0, settled=False, state=Modified()))
+    assert isinstance(opened.outcome(), Modified)
+
+
+def test_a_lost_lock_undoes_the_send(opened: RawClient, shop_queues: QueueClient) -> None:
+    transacted = Transacted(opened, shop_queues)
+    transacted.act()
+    shop_queues.queue("orders").unlock(1)
+    outcome = transacted.discharge(fail=False)
+    assert isinstance(outcome, Rejected)
+    assert part_of(outcome.error).condition == "com.microsoft:message-lock-lost"
+    assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
+
+
+def test_a_transaction_that_is_unknown_is_refused(opened: RawClient, shop_queues: QueueClient) -> None:
+    invoices, coordinator = opened.sender("invoices"), opened.sender(None)
+    nobodys = UUID(int=7).bytes
+    opened.send(invoices, message(data=b"x"), state=TransactionalState(nobodys))
+    assert part_of(opened.outcome().error).condition == "amqp:transaction:unknown-id"
+    opened.send(coordinator, message(value=Discharge(nobodys, fail=False)))
+    assert part_of(opened.outcome().error).condition == "amqp:transaction:unknown-id"
+    opened.send(coordinator, message(value="commit"))
+    assert part_of(opened.outcome().error).condition == "amqp:decode-error"
+    assert waiting(shop_queues, "invoices") == 0
+
+
+def test_a_client_that_is_gone_leaves_nothing(opened: RawClient, shop_queues: QueueClient) -> None:
+    transacted = Transacted(opened, shop_queues)
+    transacted.act()
+    opened.socket.close()
+    assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
