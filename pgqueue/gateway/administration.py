@@ -6,8 +6,8 @@ import logging
 import re
 import socket
 from asyncio import create_task
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -317,6 +317,15 @@ async def _answer(gateway: Gateway, request: Request) -> Any:
     return await operation(Call(request, client, bytes(body)), **names)
 
 
+class Server(uvicorn.Server):
+    """A server that leaves signals to the gateway."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
 @asynccontextmanager
 async def listening(gateway: Gateway) -> AsyncIterator[tuple[str, int]]:
     """Serve in the block; yields where it listens. Raises OSError."""
@@ -327,8 +336,7 @@ async def listening(gateway: Gateway) -> AsyncIterator[tuple[str, int]]:
         application(gateway), log_level="warning", server_header=False, lifespan="off", timeout_graceful_shutdown=2,
         ssl_certfile=settings.certificate, ssl_keyfile=settings.private_key,
     )  # fmt: skip
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined,method-assign]
+    server = Server(config)
     task = create_task(server.serve([listening]))
     try:
         yield listening.getsockname()[:2]

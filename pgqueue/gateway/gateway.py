@@ -68,6 +68,7 @@ class Gateway:
         self.accepted: dict[tuple[str, str], Session] = {}
         self.links = 0
         self.connections: set[Connection] = set()
+        self.handlers: set[asyncio.Task[Any]] = set()
         self.is_stopping = False
         self._clients: dict[str, RoleClient] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -87,6 +88,9 @@ class Gateway:
         """A client has connected."""
         connection = Connection(self, wire, peer)
         self.connections.add(connection)
+        if (task := asyncio.current_task()) is not None:
+            self.handlers.add(task)
+            task.add_done_callback(self.handlers.discard)
         return connection
 
     def disconnect(self, connection: Connection) -> None:

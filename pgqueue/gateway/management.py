@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from pgqueue import Message
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pgqueue.gateway.clients import RoleClient
     from pgqueue.gateway.gateway import Gateway
     from pgqueue.gateway.requests import Request
+
+T = TypeVar("T")
 
 #: The most messages that one request gets.
 MOST = 1000
@@ -205,11 +207,18 @@ OPERATIONS: dict[str, Callable[[Place, Request], Awaitable[Any]]] = {
 
 
 def _tokens(request: Request) -> list[UUID]:
-    return [token for token in request.argument("lock-tokens", list) if isinstance(token, UUID)]
+    return _list(request, "lock-tokens", UUID)
 
 
 def _numbers(request: Request) -> list[int]:
-    return [number for number in request.argument("sequence-numbers", list) if type(number) is int]
+    return _list(request, "sequence-numbers", int)
+
+
+def _list(request: Request, name: str, kind: type[T]) -> list[T]:
+    values = request.argument(name, list)
+    if not all(type(value) is kind for value in values):
+        raise Refusal(ARGUMENT, f"{name} are of the type {kind.__name__}")
+    return values
 
 
 def _scheduled(given: Any, place: Place) -> Message:

@@ -50,8 +50,9 @@ SESSION_FILTER, LOCKED_UNTIL, WAIT = (
 WAITS = timedelta(minutes=1)
 NEXT_SESSION_WAITS = timedelta(seconds=60)
 
-#: At most so many messages are claimed at once.
-MOST = 500
+#: At most so many messages are claimed at once, and about so many bytes: what was claimed is held in memory.
+MOST, MOST_BYTES = 200, 4 * 1024 * 1024
+FIRST_GUESS = 64 * 1024
 
 #: How long a feed waits after a transient error, in seconds, and after how many the next one counts as lasting.
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -173,6 +174,7 @@ class Feed:
         self._links: deque[ReceivingLink] = deque()
         self._task: asyncio.Task[None] | None = None
         self._failures = 0
+        self._size = FIRST_GUESS
 
     def add(self, link: ReceivingLink) -> None:
         """Give messages to a link, too."""
@@ -190,7 +192,7 @@ class Feed:
 
     async def poll(self, link: ReceivingLink) -> None:
         """Give a link the messages that are there now: it does not wait for others."""
-        while wanted := min(link.wants, MOST):
+        while wanted := self._limited(link.wants):
             received = await self.claim(wanted, None)
             await self._hand_out(received, first=link)
             if len(received) < wanted:
@@ -198,9 +200,18 @@ class Feed:
 
     async def claim(self, most: int, wait: timedelta | None) -> Sequence[PeekedMessage]:
         """Receive messages."""
+        received: Sequence[PeekedMessage]
         if self._deletes:
-            return await self.queue.receive_and_delete(max_messages=most, wait=wait)
-        return await self.queue.receive(max_messages=most, wait=wait)
+            received = await self.queue.receive_and_delete(max_messages=most, wait=wait)
+        else:
+            received = await self.queue.receive(max_messages=most, wait=wait)
+        if received:
+            self._size = sum(len(message.raw_body) for message in received) // len(received)
+        return received
+
+    def _limited(self, wanted: int) -> int:
+        """How many to claim, by the size of those that came last."""
+        return min(wanted, MOST, max(MOST_BYTES // max(self._size, 1), 1))
 
     async def stop(self) -> None:
         """Receive no more."""
@@ -209,7 +220,7 @@ class Feed:
             await asyncio.wait({self._task})
 
     async def _run(self) -> None:
-        while wanted := min(sum(link.wants for link in self._links), MOST):
+        while wanted := self._limited(sum(link.wants for link in self._links)):
             try:
                 received = await self.claim(wanted, WAITS)
                 self._failures = 0

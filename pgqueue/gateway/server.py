@@ -17,6 +17,9 @@ logger = logging.getLogger("pgqueue.gateway")
 
 CHUNK = 65_536
 
+#: How long a client may take to read what was sent last, in seconds.
+PATIENCE = 2
+
 #: What clients over WebSockets ask for.
 SUBPROTOCOL = "AMQPWSB10"
 
@@ -86,6 +89,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[Gateway, tuple[str,
     gateway = Gateway(settings)
     async with AsyncExitStack() as stack:
         await gateway.start()
+        stack.push_async_callback(_until_all_have_gone, gateway)
         stack.push_async_callback(gateway.stop)
         host, port = settings.listen
         server = await asyncio.start_server(_streams(gateway), host, port, ssl=settings.tls(), limit=CHUNK)
@@ -97,6 +101,11 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[Gateway, tuple[str,
 
             await stack.enter_async_context(listening(gateway))
         yield gateway, server.sockets[0].getsockname()[:2]
+
+
+async def _until_all_have_gone(gateway: Gateway) -> None:
+    while gateway.handlers:
+        await asyncio.wait(gateway.handlers)
 
 
 async def run(settings: Settings, is_ready: Callable[[Gateway, tuple[str, int]], None]) -> None:
@@ -120,6 +129,10 @@ def _streams(gateway: Gateway) -> Any:
         except (OSError, asyncio.CancelledError) as error:
             logger.info("%s: the connection broke: %s", peer, error)
         finally:
+            connection.close()
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await writer.wait_closed()
             gateway.disconnect(connection)
 
     return serve
@@ -154,4 +167,6 @@ def _websockets(gateway: Gateway, settings: Settings) -> Any:
 
 async def _feed(gateway: Gateway, connection: Connection, data: bytes) -> None:
     await gateway.memory.room()
+    if connection.is_congested:  # a client that does not read is not read either
+        await connection.drain()
     await connection.feed(data)

@@ -104,11 +104,11 @@ class Session:
         if attach.handle in self.links:
             raise Refusal("amqp:session:handle-in-use", f"the handle {attach.handle} is in use")
         link = self.connection.link_for(self, attach)
-        self.links[attach.handle] = link
-        gateway.links += 1
-        if gateway.links > gateway.settings.max_links:
+        if gateway.links >= gateway.settings.max_links:
             link.detach(error_of(Refusal(conditions.LIMIT, "the gateway has as many links as it may: max_links")))
             return
+        self.links[attach.handle] = link
+        gateway.links += 1
         self.connection.spawn(self._open(link))
 
     async def _open(self, link: Link) -> None:

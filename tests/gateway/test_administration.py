@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from azure.core.exceptions import (
     ResourceExistsError,
     ResourceNotFoundError,
 )
+from azure.core.pipeline.transport import RequestsTransport
 from azure.servicebus.management import (
     CorrelationRuleFilter,
     FalseRuleFilter,
@@ -35,12 +37,18 @@ def connection_string(database: Database, shop: str, certificate: Path, free_por
         yield f"Endpoint=sb://localhost:{free_port};SharedAccessKeyName=shop;SharedAccessKey={key_of(database, 'shop')}"
 
 
+@contextmanager
+def administering(connection_string: str, certificate: Path) -> Iterator[ServiceBusAdministrationClient]:
+    """A client; it does not close its connections by itself."""
+    with RequestsTransport(connection_verify=str(certificate)) as transport:
+        yield ServiceBusAdministrationClient.from_connection_string(
+            connection_string, transport=transport, retry_total=0
+        )
+
+
 @pytest.fixture
 def admin(connection_string: str, certificate: Path) -> Iterator[ServiceBusAdministrationClient]:
-    verify = str(certificate)
-    with ServiceBusAdministrationClient.from_connection_string(
-        connection_string, connection_verify=verify, retry_total=0
-    ) as client:
+    with administering(connection_string, certificate) as client:
         yield client
 
 
@@ -169,12 +177,7 @@ def test_an_action_that_does_more_than_to_set_is_refused(
 
 def test_the_wrong_key_is_refused(connection_string: str, certificate: Path) -> None:
     wrong = connection_string.replace("SharedAccessKey=", "SharedAccessKey=x")
-    with (
-        ServiceBusAdministrationClient.from_connection_string(
-            wrong, connection_verify=str(certificate), retry_total=0
-        ) as admin,
-        pytest.raises(ClientAuthenticationError),
-    ):
+    with administering(wrong, certificate) as admin, pytest.raises(ClientAuthenticationError):
         admin.create_queue("orders")
 
 

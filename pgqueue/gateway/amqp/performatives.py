@@ -43,6 +43,7 @@ class Performative:
 
     _prefix: ClassVar[bytes]
     _fields: ClassVar[Sequence[tuple[Callable[[Any], bytes], tuple[type, ...]]]]
+    _mandatory: ClassVar[Sequence[int]]
     _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
 
     def encode(self) -> bytes:
@@ -66,10 +67,9 @@ class Performative:
         for value, (_, kinds) in zip(values, cls._fields, strict=False):
             if value is not None and type(value) not in kinds and (type(value) is bool or not isinstance(value, kinds)):
                 raise DecodeError(f"a field of {name} is of the type {type(value).__name__}")
-        try:
-            return cls(*values)
-        except TypeError:
-            raise DecodeError(f"{name} lacks a field that it must have") from None
+        if any(place >= len(values) or values[place] is None for place in cls._mandatory):
+            raise DecodeError(f"{name} lacks a field that it must have")
+        return cls(*values, *[None] * (len(cls._fields) - len(values)))
 
 
 #: The classes, by their numbers and by their symbols.
@@ -85,6 +85,7 @@ def performative(code: int, name: str) -> Callable[[P], P]:
     def make(declared: P) -> P:
         made = dataclass(slots=True)(declared)
         kinds = [field.type.removesuffix(" | None") for field in fields(made)]
+        made._mandatory = [place for place, field in enumerate(fields(made)) if field.type == kinds[place]]
         made._prefix = b"\0" + types.ulong(code)
         made._fields = [FIELDS[kind] for kind in kinds]
         names = [field.name for field in fields(made)]

@@ -1,0 +1,299 @@
+"""Clients that send anything: each gets a condition of AMQP or loses its connection, and the others are served."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pgqueue import Message, QueueClient
+from pgqueue.gateway.amqp import frames, types
+from pgqueue.gateway.amqp.performatives import (
+    Accepted,
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    Flow,
+    Open,
+    Rejected,
+    Source,
+    Target,
+    Transfer,
+    part_of,
+)
+from pgqueue.gateway.amqp.types import Described, Encoded, Symbol
+from pgqueue.testing import Database
+from tests.gateway.raw import RawClient, message
+from tests.gateway.serving import Served, key_of, served
+from tests.patience import eventually
+
+
+@pytest.fixture(autouse=True)
+def unexpected() -> Iterator[list[str]]:
+    """What the gateway has logged as an error: nothing that a client does is one."""
+    found: list[str] = []
+
+    class Collecting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(self.format(record))
+
+    handler = Collecting(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("pgqueue.gateway", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield found
+    for logger in loggers:
+        logger.removeHandler(handler)
+    assert found == []
+
+
+@pytest.fixture
+def orders(client: QueueClient) -> QueueClient:
+    client.create_queue("orders")
+    return client
+
+
+@pytest.fixture
+def connect(gateway: Served, database: Database, orders: QueueClient) -> Iterator[Callable[[], RawClient]]:
+    """Opens clients that have signed in."""
+    opened: list[RawClient] = []
+    key = key_of(database, "shop")
+
+    def one() -> RawClient:
+        client = RawClient(gateway.address)
+        opened.append(client)
+        assert client.sign_in("shop", key) == 0
+        client.open()
+        return client
+
+    yield one
+    for client in opened:
+        client.socket.close()
+
+
+def is_served(connect: Callable[[], RawClient]) -> bool:
+    """Whether a client with good manners can send."""
+    client = connect()
+    client.send(client.sender("orders"), message(data=b"x"))
+    served = client.outcome() == Accepted()
+    client.socket.close()
+    return served
+
+
+def ends(client: RawClient) -> str | None:
+    """How a link or the connection ends: its condition, or None if it just ends."""
+    client.socket.settimeout(30)
+    try:
+        while True:
+            found, _ = client.next()
+            if found is None:
+                return None
+            if isinstance(found, Detach | Close) and found.error is not None:
+                return str(part_of(found.error).condition)
+    except ConnectionError:
+        return None
+
+
+HOSTILE: list[Any] = [
+    None, True, -1, 2**32 - 1, 2**63, 1.5, "x" * 300, b"\xff", [], [None] * 50, {}, {Symbol("x"): {}}, Described(0x28, []),
+    Described(0x99, 1), Described(0x28, ["orders"] + [True] * 10), Described(0x24, [1]), Encoded(b"\x73\x00\x11\x00\x00"),
+]  # fmt: skip
+
+WRITTEN = [
+    Open("c"),
+    Begin(None, 0, 100, 100),
+    Attach("l", 0, False, source=Source(), target=Target("orders")),
+    Attach("r", 1, True, source=Source("orders"), target=Target()),
+    Flow(0, 100, 0, 100, 1, 0, 5),
+    Transfer(0, 0, b"t", 0, False, False),
+    Disposition(True, 0, 2**32 - 1, False, Accepted()),
+    Detach(0, True),
+]
+
+
+def spoilt(performative: Any, nth: int, value: Any) -> bytes:
+    """A performative with another value in a field, whatever its type."""
+    names = [field.name for field in fields(performative)]
+    values = [getattr(performative, name) for name in names]
+    values[nth % len(values)] = value
+    return performative._prefix + types.encode([Encoded(types.encode(one)) for one in values])
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=[type(one).__name__ for one in WRITTEN])
+def test_wrong_types_in_any_field(gateway: Served, connect: Callable[[], RawClient], written: Any) -> None:
+    for nth in range(len(fields(written))):
+        for value in HOSTILE:
+            client = connect()
+            for before in WRITTEN[1 : WRITTEN.index(written)]:
+                client.write(before, message(data=b"x") if isinstance(before, Transfer) else b"", channel=7)
+            client.socket.sendall(frames.frame(7, spoilt(written, nth, value) + message(data=b"x")))
+            client.socket.close()
+    assert is_served(connect)
+    eventually(lambda: len(gateway.gateway.connections) <= 1, "connections are left")
+
+
+@given(st.binary(max_size=100), st.booleans())
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes(connect: Callable[[], RawClient], gateway: Served, data: bytes, is_frame: bool) -> None:
+    client = connect()
+    with suppress(OSError):  # the gateway may have closed it
+        client.socket.sendall(frames.frame(0, data) if is_frame else data)
+        client.socket.shutdown(socket.SHUT_WR)
+        ends(client)
+    client.socket.close()
+
+
+def test_the_gateway_is_there_after_all_of_it(connect: Callable[[], RawClient], gateway: Served) -> None:
+    for greeting in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"AMQP\x00\x00\x09\x01",
+        b"AMQP\x09\x01\x00\x00",
+        b"\x16\x03\x01\x02\x00",
+    ):
+        with socket.create_connection(gateway.address, 30) as one:
+            one.sendall(greeting)
+            one.shutdown(socket.SHUT_WR)
+            while one.recv(100):
+                pass
+    assert is_served(connect)
+
+
+def test_a_frame_larger_than_agreed_closes_the_connection(connect: Callable[[], RawClient]) -> None:
+    client = connect()
+    client.socket.sendall(b"\x7f\xff\xff\xff\x02\x00\x00\x00")
+    assert ends(client) == "amqp:decode-error"
+
+
+def test_a_message_larger_than_allowed_detaches_the_link(connect: Callable[[], RawClient], orders: QueueClient) -> None:
+    client = connect()
+    link = client.sender("orders")
+    for nth in range(20):
+        client.write(Transfer(link, 0 if nth == 0 else None, b"t", 0, False, more=True), b"x" * 60_000)
+    assert ends(client) == "amqp:link:message-size-exceeded"
+    assert orders.queue("orders").peek() == []
+
+
+def test_more_messages_than_the_credit_allows_detach_the_link(
+    database: Database, connect: Callable[[], RawClient]
+) -> None:
+    client = connect()
+    link = client.sender("orders")
+    with psycopg.connect(database.dsn) as holder:  # nothing can be stored, so no credit comes back
+        holder.execute("lock table pgqueue.message in access exclusive mode")
+        for nth in range(300):
+            client.send(link, message(data=b"%d" % nth))
+        assert ends(client) == "amqp:link:transfer-limit-exceeded"
+
+
+def test_a_message_that_is_none_is_rejected_and_the_link_stays(connect: Callable[[], RawClient]) -> None:
+    client = connect()
+    link = client.sender("orders")
+    client.send(link, b"\x00\x53\x99\x40")
+    outcome = client.outcome()
+    assert isinstance(outcome, Rejected)
+    assert part_of(outcome.error).condition == "amqp:decode-error"
+    client.send(link, message(data=b"x"))
+    assert client.outcome() == Accepted()
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        ("com.microsoft:peek-message", {}),
+        ("com.microsoft:peek-message", {"message-count": "x", "from-sequence-number": 1}),
+        ("com.microsoft:peek-message", "nothing"),
+        ("com.microsoft:renew-lock", {"lock-tokens": [1, "x"]}),
+        ("com.microsoft:renew-lock", {"lock-tokens": 5}),
+        ("com.microsoft:schedule-message", {"messages": [{"message": 1}]}),
+        ("com.microsoft:schedule-message", {"messages": [{"message": b"\xff"}]}),
+        ("com.microsoft:schedule-message", {"messages": [{"message": message(data=b"not scheduled")}]}),
+        ("com.microsoft:cancel-scheduled-message", {"sequence-numbers": [2**62]}),
+        ("com.microsoft:receive-by-sequence-number", {"sequence-numbers": [1], "session-id": 5}),
+        ("com.microsoft:update-disposition", {"disposition-status": "burnt", "lock-tokens": []}),
+        ("com.microsoft:set-session-state", {"session-id": "a", "session-state": b"x"}),
+        ("com.microsoft:get-message-sessions", {"skip": "x", "top": 5}),
+        ("com.microsoft:add-rule", {"rule-name": "r", "rule-description": {}}),
+        ("com.microsoft:add-rule", {"rule-name": 1, "rule-description": {"sql-filter": 1}}),
+        ("com.microsoft:enumerate-rules", {}),
+        ("com.microsoft:batch-delete-messages", {"message-count": True}),
+        ("com.microsoft:no-such-operation", {}),
+        ("", None),
+    ],
+)
+def test_a_bad_request_is_answered(connect: Callable[[], RawClient], operation: str, body: Any) -> None:
+    answer = connect().request("orders/$management", operation, body)
+    assert 400 <= answer["statusCode"] < 600
+    assert answer["errorCondition"]
+    assert "tracking id" in answer["statusDescription"] or answer["errorCondition"] == "amqp:decode-error"
+
+
+def test_more_links_than_there_may_be_are_refused(database: Database, shop: str, client: QueueClient) -> None:
+    client.create_queue("orders")
+    with served(database, max_links=50) as gateway, RawClient(gateway.address) as raw:
+        raw.sign_in("shop", key_of(database, "shop"))
+        raw.open()
+        for nth in range(10_000):
+            raw.write(Attach(f"{nth}", nth, True, source=Source("orders"), target=Target()))
+            if nth >= 50:
+                assert ends(raw) == "amqp:resource-limit-exceeded"
+        assert gateway.gateway.links <= 50
+
+
+def test_messages_stay_ready_for_a_client_that_grants_no_credit(
+    connect: Callable[[], RawClient], orders: QueueClient
+) -> None:
+    client = connect()
+    client.receiver("orders")
+    orders.queue("orders").send(Message("x"))
+    assert is_served(connect)
+    assert orders.get_queue_runtime_properties("orders").locked == 0
+
+
+def test_a_client_that_does_not_read_gets_no_more(
+    gateway: Served, connect: Callable[[], RawClient], orders: QueueClient
+) -> None:
+    orders.queue("orders").send_batch([Message(b"x" * 50_000) for _ in range(400)])
+    slow = connect()
+    slow.receiver("orders", credit=100_000)
+    eventually(lambda: orders.get_queue_runtime_properties("orders").locked > 0, "nothing was sent")
+    (connection,) = gateway.gateway.connections
+    eventually(lambda: connection.is_congested, "the client reads")
+    quick = connect()
+    quick.receiver("orders", credit=1)
+    first, _ = quick.receive()
+    assert first.delivery_id == 0
+
+
+def test_a_drained_link_gives_up_its_credit(connect: Callable[[], RawClient], orders: QueueClient) -> None:
+    orders.queue("orders").send(Message("x"))
+    client = connect()
+    link = client.receiver("orders")
+    client.write(Flow(0, 1000, 0, 1000, link, 0, 5, drain=True))
+    client.receive()
+    flow = client.expect(Flow)
+    while flow.handle != link or not flow.drain:
+        flow = client.expect(Flow)
+    assert (flow.delivery_count, flow.link_credit) == (5, 0)
+    orders.queue("orders").send(Message("y"))
+    assert is_served(connect)
+    assert orders.get_queue_runtime_properties("orders").locked == 1
+
+
+def test_a_lost_connection_keeps_its_locks_and_counts(connect: Callable[[], RawClient], orders: QueueClient) -> None:
+    orders.queue("orders").send(Message("x"))
+    client = connect()
+    client.receiver("orders", credit=1)
+    client.receive()
+    client.socket.close()
+    assert is_served(connect)
+    assert orders.get_queue_runtime_properties("orders").locked == 1
