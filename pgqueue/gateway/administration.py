@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
-from xml.etree import ElementTree as Tree
+from xml.etree import ElementTree as ET
 
 import uvicorn
 from starlette.applications import Starlette
@@ -37,7 +37,7 @@ BELOW_A_TOPIC = re.compile(
     re.IGNORECASE,
 )
 
-Answer = Coroutine[Any, Any, tuple[HTTPStatus, Tree.Element | None]]
+Answer = Coroutine[Any, Any, tuple[HTTPStatus, ET.Element | None]]
 
 
 class Call:
@@ -64,15 +64,15 @@ class Call:
             self._next = f"{self.address}?$skip={skip + top}&$top={top}"
         return found[skip : skip + top]
 
-    def entry(self, name: str, content: Tree.Element) -> Tree.Element:
+    def entry(self, name: str, content: ET.Element) -> ET.Element:
         """An entry of a list, or the only one."""
         return atom.entry(name, self.address, content)
 
-    def feed(self, title: str, entries: list[Tree.Element]) -> tuple[HTTPStatus, Tree.Element]:
+    def feed(self, title: str, entries: list[ET.Element]) -> tuple[HTTPStatus, ET.Element]:
         """The answer that is a list."""
         return HTTPStatus.OK, atom.feed(title, self.address, entries, self._next)
 
-    def content(self, *kinds: str) -> tuple[str, Tree.Element]:
+    def content(self, *kinds: str) -> tuple[str, ET.Element]:
         """The description that was sent. Raises Refusal."""
         kind, element = atom.content_of(self.body)
         if kind not in kinds:
@@ -97,7 +97,7 @@ async def list_entities(call: Call) -> Any:
     return call.feed("Topics", [call.entry(one.name, _topic(one)) for one in topics])
 
 
-def _topic(topic: Any) -> Tree.Element:
+def _topic(topic: Any) -> ET.Element:
     return atom.description("TopicDescription", topic, None, SizeInBytes=0, SubscriptionCount=topic.subscriptions)
 
 
@@ -155,7 +155,7 @@ async def list_subscriptions(call: Call, topic: str) -> Any:
     return call.feed("Subscriptions", [call.entry(one.name, await _subscription(call, one)) for one in found])
 
 
-async def _subscription(call: Call, found: Any) -> Tree.Element:
+async def _subscription(call: Call, found: Any) -> ET.Element:
     counts = await call.client.get_queue_runtime_properties(found.queue.name)
     return atom.description("SubscriptionDescription", found.queue, counts)
 
@@ -278,7 +278,7 @@ def application(gateway: Gateway) -> Starlette:
             logger.info("%s %s: %s", request.method, request.url.path, error, extra={"tracking_id": error.tracking_id})
             status = described(error)[1]
             return Response(atom.error(status, str(error)), status, media_type="application/xml")
-        body = b"" if element is None else Tree.tostring(element, xml_declaration=True, encoding="utf-8")
+        body = b"" if element is None else ET.tostring(element, xml_declaration=True, encoding="utf-8")
         return Response(body, status, media_type="application/atom+xml;type=entry;charset=utf-8")
 
     async def ready(_: Request) -> Response:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
-from xml.etree import ElementTree as Tree
+from xml.etree import ElementTree as ET
 
 from pgqueue import CorrelationFilter, RuleProperties, SqlFilter
 from pgqueue.gateway import rules
@@ -97,7 +97,7 @@ METADATA = Kind(_write_metadata, str)
 KILOBYTES = Kind(lambda value: str(-(-value // KILOBYTE)), lambda text: _read_number(text) * KILOBYTE)
 
 #: The settings of queues and subscriptions, as Service Bus names them, and as pgqueue does.
-OF_SUBSCRIPTIONS: Mapping[str, tuple[str, Kind]] = {
+OF_SUBSCRIPTIONS: dict[str, tuple[str, Kind]] = {
     "LockDuration": ("lock_duration", TIME),
     "RequiresSession": ("requires_session", TRUTH),
     "DefaultMessageTimeToLive": ("default_message_time_to_live", TIME),
@@ -109,15 +109,16 @@ OF_SUBSCRIPTIONS: Mapping[str, tuple[str, Kind]] = {
     "UserMetadata": ("user_metadata", METADATA),
     "AutoDeleteOnIdle": ("auto_delete_on_idle", TIME),
 }
-OF_QUEUES: Mapping[str, tuple[str, Kind]] = OF_SUBSCRIPTIONS | {
+OF_QUEUES: dict[str, tuple[str, Kind]] = OF_SUBSCRIPTIONS | {
     "RequiresDuplicateDetection": ("requires_duplicate_detection", TRUTH),
     "DuplicateDetectionHistoryTimeWindow": ("duplicate_detection_history_time_window", TIME),
     "MaxMessageSizeInKilobytes": ("max_message_size", KILOBYTES),
 }
-OF_TOPICS: Mapping[str, tuple[str, Kind]] = {
+OF_TOPICS: dict[str, tuple[str, Kind]] = {
     name: OF_QUEUES[name]
     for name in (
-        "DefaultMessageTimeToLive", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow", "Status", "UserMetadata",
+        "DefaultMessageTimeToLive", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow", "Status",
+        "UserMetadata",
     )
 }  # fmt: skip
 
@@ -149,18 +150,19 @@ SHOWN = {
 }  # fmt: skip
 #: What Service Bus only reports.
 REPORTED = {
-    "AccessedAt", "CountDetails", "CreatedAt", "DefaultRuleDescription", "MessageCount", "SizeInBytes", "SubscriptionCount", "UpdatedAt",
+    "AccessedAt", "CountDetails", "CreatedAt", "DefaultRuleDescription", "MessageCount", "SizeInBytes",
+    "SubscriptionCount", "UpdatedAt",
 }  # fmt: skip
 SETTINGS = {"QueueDescription": OF_QUEUES, "TopicDescription": OF_TOPICS, "SubscriptionDescription": OF_SUBSCRIPTIONS}
 
 
-def content_of(body: bytes) -> tuple[str, Tree.Element]:
+def content_of(body: bytes) -> tuple[str, ET.Element]:
     """What the content of an entry is, and its element. Raises Refusal."""
     try:
         if b"<!" in body:
             raise Refusal(ARGUMENT, "the entry has a document type, or a comment")
-        entry = Tree.fromstring(body)  # noqa: S314 - entities need a document type, which was refused
-    except (Tree.ParseError, ValueError) as error:
+        entry = ET.fromstring(body)  # noqa: S314 - entities need a document type, which was refused
+    except (ET.ParseError, ValueError) as error:
         raise Refusal(ARGUMENT, f"the body is no entry of Atom: {error}") from None
     content = entry.find(f"{{{ATOM}}}content")
     if content is None or len(content) != 1:
@@ -168,7 +170,7 @@ def content_of(body: bytes) -> tuple[str, Tree.Element]:
     return content[0].tag.rpartition("}")[2], content[0]
 
 
-def settings_of(kind: str, described: Tree.Element) -> dict[str, Any]:
+def settings_of(kind: str, described: ET.Element) -> dict[str, Any]:
     """The settings that a description has. Raises Refusal for those that pgqueue does not have."""
     known, found = SETTINGS[kind], {}
     for element in described:
@@ -184,9 +186,9 @@ def settings_of(kind: str, described: Tree.Element) -> dict[str, Any]:
     return found
 
 
-def description(kind: str, properties: Any, runtime: Any, **more: Any) -> Tree.Element:
+def description(kind: str, properties: Any, runtime: Any, **more: Any) -> ET.Element:
     """The description of a queue, a topic or a subscription."""
-    described = Tree.Element(kind, NAMESPACES)
+    described = ET.Element(kind, NAMESPACES)
     for name, (setting, how) in SETTINGS[kind].items():
         value = getattr(properties, setting)
         if value is not None or how is TIME:
@@ -204,13 +206,13 @@ def description(kind: str, properties: Any, runtime: Any, **more: Any) -> Tree.E
                   "TransferDeadLetter": 0}  # fmt: skip
         _add(described, "MessageCount", str(active + runtime.deferred + runtime.scheduled + runtime.dead_letters))
         _add(described, "SizeInBytes", str(runtime.size_in_bytes))
-        details = Tree.SubElement(described, "CountDetails", {"xmlns:d2p1": COUNTS})
+        details = ET.SubElement(described, "CountDetails", {"xmlns:d2p1": COUNTS})
         for name, count in counts.items():
-            Tree.SubElement(details, f"d2p1:{name}MessageCount").text = str(count)
+            ET.SubElement(details, f"d2p1:{name}MessageCount").text = str(count)
     return described
 
 
-def rule_of(described: Tree.Element) -> tuple[str, Filter | None, dict[str, Any] | None]:
+def rule_of(described: ET.Element) -> tuple[str, Filter | None, dict[str, Any] | None]:
     """The name of a rule, its filter and what it sets. Raises Refusal."""
     filter, action = described.find(f"{{{SB}}}Filter"), described.find(f"{{{SB}}}Action")
     name = described.findtext(f"{{{SB}}}Name") or "$Default"
@@ -218,31 +220,31 @@ def rule_of(described: Tree.Element) -> tuple[str, Filter | None, dict[str, Any]
     return name, _filter_of(filter), rules.properties_of(expression) if expression else None
 
 
-def _filter_of(element: Tree.Element | None) -> Filter | None:
+def _filter_of(element: ET.Element | None) -> Filter | None:
     kind = "TrueFilter" if element is None else element.get(TYPE, "").rpartition(":")[2]
     match kind, element:
         case "TrueFilter", _:
             return None
         case "FalseFilter", _:
             return SqlFilter(rules.NEVER)
-        case "SqlFilter", Tree.Element():
+        case "SqlFilter", ET.Element():
             return rules.filter_of(element.findtext(f"{{{SB}}}SqlExpression") or "", _pairs(element, "Parameters"))
-        case "CorrelationFilter", Tree.Element():
+        case "CorrelationFilter", ET.Element():
             fields = {ours: element.findtext(f"{{{SB}}}{_tag(theirs)}") for theirs, ours in rules.FIELDS.items()}
             return CorrelationFilter(**fields, application_properties=_pairs(element, "Properties") or None)
     raise Refusal(ARGUMENT, f"there is no filter of the type {kind!r}")
 
 
-def rule_description(rule: RuleProperties) -> Tree.Element:
+def rule_description(rule: RuleProperties) -> ET.Element:
     """The description of a rule."""
-    described = Tree.Element("RuleDescription", NAMESPACES)
-    filter = Tree.SubElement(described, "Filter")
+    described = ET.Element("RuleDescription", NAMESPACES)
+    filter = ET.SubElement(described, "Filter")
     if isinstance(rule.filter, CorrelationFilter):
         filter.set("i:type", "CorrelationFilter")
         for theirs, ours in rules.FIELDS.items():
             if (value := getattr(rule.filter, ours)) is not None:
                 _add(filter, _tag(theirs), value)
-        _add_pairs(Tree.SubElement(filter, "Properties"), rule.filter.application_properties or {})
+        _add_pairs(ET.SubElement(filter, "Properties"), rule.filter.application_properties or {})
     else:
         sql = rules.sql_of(rule.filter)
         filter.set(
@@ -250,7 +252,7 @@ def rule_description(rule: RuleProperties) -> Tree.Element:
         )
         _add(filter, "SqlExpression", sql)
         _add(filter, "CompatibilityLevel", "20")
-    action = Tree.SubElement(described, "Action")
+    action = ET.SubElement(described, "Action")
     action.set("i:type", "SqlRuleAction" if rule.set_properties else "EmptyRuleAction")
     if rule.set_properties:
         _add(action, "SqlExpression", rules.action_of(rule.set_properties))
@@ -260,33 +262,33 @@ def rule_description(rule: RuleProperties) -> Tree.Element:
     return described
 
 
-def entry(name: str, address: str, content: Tree.Element) -> Tree.Element:
+def entry(name: str, address: str, content: ET.Element) -> ET.Element:
     """An entry with a description."""
-    made = Tree.Element("entry", xmlns=ATOM)
+    made = ET.Element("entry", xmlns=ATOM)
     now = _instant(datetime.now(UTC))
     for tag, text in {"id": address, "title": name, "published": now, "updated": now}.items():
-        Tree.SubElement(made, tag).text = text
-    Tree.SubElement(made, "link", rel="self", href=address)
-    Tree.SubElement(made, "content", type="application/xml").append(content)
+        ET.SubElement(made, tag).text = text
+    ET.SubElement(made, "link", rel="self", href=address)
+    ET.SubElement(made, "content", type="application/xml").append(content)
     return made
 
 
-def feed(title: str, address: str, entries: Iterable[Tree.Element], following: str | None) -> Tree.Element:
+def feed(title: str, address: str, entries: Iterable[ET.Element], following: str | None) -> ET.Element:
     """A list of entries, and where it goes on."""
-    made = Tree.Element("feed", xmlns=ATOM)
-    Tree.SubElement(made, "title", type="text").text = title
-    Tree.SubElement(made, "id").text = address
-    Tree.SubElement(made, "updated").text = _instant(datetime.now(UTC))
-    Tree.SubElement(made, "link", rel="self", href=address)
+    made = ET.Element("feed", xmlns=ATOM)
+    ET.SubElement(made, "title", type="text").text = title
+    ET.SubElement(made, "id").text = address
+    ET.SubElement(made, "updated").text = _instant(datetime.now(UTC))
+    ET.SubElement(made, "link", rel="self", href=address)
     if following is not None:
-        Tree.SubElement(made, "link", rel="next", href=following)
+        ET.SubElement(made, "link", rel="next", href=following)
     made.extend(entries)
     return made
 
 
-def element(kind: str, **texts: str) -> Tree.Element:
+def element(kind: str, **texts: str) -> ET.Element:
     """An element of Service Bus with texts."""
-    made = Tree.Element(kind, NAMESPACES)
+    made = ET.Element(kind, NAMESPACES)
     for name, text in texts.items():
         _add(made, name, text)
     return made
@@ -294,14 +296,14 @@ def element(kind: str, **texts: str) -> Tree.Element:
 
 def error(status: int, text: str) -> bytes:
     """What is answered when a request was refused."""
-    made = Tree.Element("Error")
-    Tree.SubElement(made, "Code").text = str(status)
-    Tree.SubElement(made, "Detail").text = text
-    return Tree.tostring(made)
+    made = ET.Element("Error")
+    ET.SubElement(made, "Code").text = str(status)
+    ET.SubElement(made, "Detail").text = text
+    return ET.tostring(made)
 
 
-def _add(parent: Tree.Element, name: str, text: str) -> None:
-    Tree.SubElement(parent, name).text = text
+def _add(parent: ET.Element, name: str, text: str) -> None:
+    ET.SubElement(parent, name).text = text
 
 
 def _tag(name: str) -> str:
@@ -316,11 +318,11 @@ def _instant(moment: datetime) -> str:
 PAIR, KEY, VALUE = f"{{{SB}}}KeyValueOfstringanyType", f"{{{SB}}}Key", f"{{{SB}}}Value"
 READERS: Mapping[str, Callable[[str], Any]] = {
     "string": str, "int": int, "long": int, "boolean": _read_truth, "double": float, "decimal": float,
-    "dateTime": lambda text: datetime.fromisoformat(text.replace("Z", "+00:00")), "duration": _read_duration,
+    "dateTime": datetime.fromisoformat, "duration": _read_duration,
 }  # fmt: skip
 
 
-def _pairs(parent: Tree.Element, name: str) -> dict[str, Any]:
+def _pairs(parent: ET.Element, name: str) -> dict[str, Any]:
     found = {}
     for pair in parent.iterfind(f"{{{SB}}}{name}/{PAIR}"):
         key, value = pair.findtext(KEY) or "", pair.find(VALUE)
@@ -334,13 +336,13 @@ def _pairs(parent: Tree.Element, name: str) -> dict[str, Any]:
     return found
 
 
-def _add_pairs(parent: Tree.Element, properties: Mapping[str, Any]) -> None:
+def _add_pairs(parent: ET.Element, properties: Mapping[str, Any]) -> None:
     kinds = {bool: "boolean", int: "long", float: "double", datetime: "dateTime"}
     for key, value in properties.items():
-        pair = Tree.SubElement(parent, "KeyValueOfstringanyType")
-        Tree.SubElement(pair, "Key").text = key
+        pair = ET.SubElement(parent, "KeyValueOfstringanyType")
+        ET.SubElement(pair, "Key").text = key
         kind = kinds.get(type(value), "string")
-        given = Tree.SubElement(pair, "Value", {"i:type": f"l28:{kind}", "xmlns:l28": SCHEMA})
+        given = ET.SubElement(pair, "Value", {"i:type": f"l28:{kind}", "xmlns:l28": SCHEMA})
         given.text = (
             _instant(value) if isinstance(value, datetime) else TRUTH.write(value) if kind == "boolean" else str(value)
         )

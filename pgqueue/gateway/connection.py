@@ -92,14 +92,8 @@ class Connection:
         self._heard = time.monotonic()
         try:
             for found in self._reader.feed(data):
-                if self.is_closed:
-                    return
-                if isinstance(found, bytes):
-                    self._greet(found)
-                elif found.kind == frames.SASL:
-                    await self._sign_in(found)
-                elif found.body:
-                    self._handle(found)
+                if not self.is_closed:
+                    await self._found(found)
         except DecodeError as error:
             self.fail(Refusal(conditions.DECODING, str(error)))
         except PGQueueError as error:
@@ -107,6 +101,14 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - the connection ends, and the gateway goes on
             self.log(error, "connection")
             self.fail(error)
+
+    async def _found(self, found: Frame | bytes) -> None:
+        if isinstance(found, bytes):
+            self._greet(found)
+        elif found.kind == frames.SASL:
+            await self._sign_in(found)
+        elif found.body:
+            self._handle(found)
 
     def _greet(self, header: bytes) -> None:
         if header == frames.HEADERS[frames.SASL] and not self._is_signed_in:
@@ -190,9 +192,7 @@ class Connection:
         if attach.role is SENDER:
             return (RequestLink if is_for_requests else SendingLink)(session, attach, address)
         if is_for_requests:
-            reply = ReplyLink(session, attach, address)
-            reply.name = str(getattr(far, "address", None) or "")
-            return reply
+            return ReplyLink(session, attach, address, str(getattr(far, "address", None) or ""))
         return ReceivingLink(session, attach, address, source)
 
     def reply_link(self, node: str, name: str | None) -> ReplyLink | None:

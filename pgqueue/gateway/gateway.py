@@ -72,11 +72,12 @@ class Gateway:
         self.is_stopping = False
         self._clients: dict[str, RoleClient] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._waiting: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> None:
         """Read the keys, and begin to look after what expires. Raises a PGQueueError."""
         await self.keys.read()
-        self.spawn(self._look_after())
+        self.spawn(self._look_after(), waits=True)
 
     def client_of(self, role: str) -> RoleClient:
         """The queues, with the rights of a role."""
@@ -109,9 +110,12 @@ class Gateway:
         else:
             held.link.settled(held)
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something that outlives its connection."""
+    def spawn(self, work: Coroutine[Any, Any, Any], *, waits: bool = False) -> asyncio.Task[Any]:
+        """Run something that outlives its connection; at the end, what only ``waits`` is cancelled."""
         task = asyncio.create_task(work)
+        if waits:
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
@@ -127,10 +131,9 @@ class Gateway:
         held = [one for one in self.held.values() if not one.is_settling]
         for connection in list(self.connections):
             connection.fail(Refusal(conditions.STOPPED, "the gateway stops: connect again"))
-        for task in list(self._tasks):
-            if not task.done() and task.get_coro().__name__ != "_release":
-                task.cancel()
-        if self._tasks:
+        for task in self._waiting:
+            task.cancel()
+        while self._tasks:
             await asyncio.wait(set(self._tasks))
         for one in held:
             try:

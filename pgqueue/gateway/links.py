@@ -219,8 +219,9 @@ class OutgoingLink(Link):
 class ReplyLink(OutgoingLink):
     """On which the answers to requests go."""
 
-    def __init__(self, session: Session, attach: Attach, address: str) -> None:
+    def __init__(self, session: Session, attach: Attach, address: str, name: str) -> None:
         super().__init__(session, attach, address)
+        self.name = name
         self._waiting: list[bytes] = []
 
     def reply(self, raw: bytes) -> None:

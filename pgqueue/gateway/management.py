@@ -215,7 +215,7 @@ def _numbers(request: Request) -> list[int]:
 
 
 def _list(request: Request, name: str, kind: type[T]) -> list[T]:
-    values = request.argument(name, list)
+    values: list[T] = request.argument(name, list)
     if not all(type(value) is kind for value in values):
         raise Refusal(ARGUMENT, f"{name} are of the type {kind.__name__}")
     return values

@@ -72,7 +72,7 @@ def message_of(raw: bytes, *, json_bodies: bool = False) -> Message:
     header = _values(sections, parts.HEADER, list)
     given = dict(zip(parts.FIELDS, _values(sections, parts.PROPERTIES, list), strict=False))
     annotations = _values(sections, parts.ANNOTATIONS, dict)
-    fields = {ours: _text(given.get(theirs), theirs) for theirs, ours in TEXTS.items()}
+    fields: dict[str, Any] = {ours: _text(given.get(theirs), theirs) for theirs, ours in TEXTS.items()}
     fields |= {name: _identifier(name, given.get(name), kept) for name in IDS}
     if others := {name: _storable(given[name]) for name in OTHERS if given.get(name) is not None}:
         kept["properties"] = others

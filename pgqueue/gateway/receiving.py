@@ -68,7 +68,7 @@ class Held:
     """A message that a client has received and not settled."""
 
     received: ReceivedMessage
-    link: ReceivingLink
+    link: ReceivingLink | None
     delivery_id: int = -1
     is_settling: bool = False
 
@@ -150,7 +150,8 @@ async def settle(
             results = await queue.abandon_batch(received, properties=properties, transaction=transaction)
         case ("defer", _):
             results = await queue.defer_batch(received, properties=properties, transaction=transaction)
-        case (_, reason, description, _):
+        case _:
+            _, reason, description, _ = kind
             results = await queue.dead_letter_batch(
                 received, reason=reason, description=description, properties=properties, transaction=transaction
             )
@@ -243,16 +244,9 @@ class Feed:
         left = deque(received)
         while left and first is not None and first.wants:
             first.deliver(left.popleft())
-        for _ in range(len(self._links)):
-            if not left:
-                return
+        while left and (wanting := [link for link in self._links if link.wants]):
             self._links.rotate(-1)
-            link = self._links[-1]
-            share = max(len(received) // max(sum(1 for other in self._links if other.wants), 1), 1)
-            for _ in range(min(link.wants, share, len(left))):
-                link.deliver(left.popleft())
-        for link in list(self._links):
-            while left and link.wants:
+            for link in wanting[: len(left)]:
                 link.deliver(left.popleft())
         for message in left:
             if isinstance(message, ReceivedMessage):
@@ -288,7 +282,7 @@ class ReceivingLink(OutgoingLink):
             self.answer()
         else:
             # not cancelled with the connection: a session that is accepted meanwhile is given back
-            await asyncio.shield(connection.gateway.spawn(self._accept(filters[SESSION_FILTER])))
+            await asyncio.shield(connection.gateway.spawn(self._accept(filters[SESSION_FILTER]), waits=True))
         self.credited()
 
     async def _accept(self, wanted: Any) -> None:
@@ -320,21 +314,16 @@ class ReceivingLink(OutgoingLink):
 
     def credited(self) -> None:
         """Get messages for the credit."""
-        if not self.is_attached:
-            return
-        if self._accepted is not None:
-            if not self._is_waiting and self.credit:
-                self._is_waiting = True
-                self.session.connection.spawn(self._receive_from(self._accepted))
-            elif self.drains and not self.credit:
-                self.drained()
-        elif self._feed is not None:
-            if self.drains:
-                self.session.connection.gateway.spawn(self._drain(self._feed))
-            elif self.credit:
-                self._feed.wake()
-            if self.session.connection.is_congested:
-                self.session.connection.spawn(self._when_read())
+        connection = self.session.connection
+        if self._accepted is not None and self.credit and not self._is_waiting:
+            self._is_waiting = True
+            connection.spawn(self._receive_from(self._accepted))
+        elif self._feed is not None and self.drains:
+            connection.gateway.spawn(self._drain(self._feed))
+        elif self._feed is not None and self.credit:
+            self._feed.wake()
+            if connection.is_congested:
+                connection.spawn(self._when_read())
 
     async def _when_read(self) -> None:
         await self.session.connection.drain()

@@ -52,28 +52,31 @@ class Socket:
         self._waiting: list[bytes] = []
         self._size = 0
         self._has_more = asyncio.Event()
+        self._is_empty = asyncio.Event()
         self._is_closed = False
 
     def write(self, data: bytes) -> None:
         self._waiting.append(data)
         self._size += len(data)
+        self._is_empty.clear()
         self._has_more.set()
 
     def buffered(self) -> int:
         return self._size
 
     async def drain(self) -> None:
-        while self._size and not self._is_closed:
-            await asyncio.sleep(0.01)
+        await self._is_empty.wait()
 
     def close(self) -> None:
         self._is_closed = True
         self._has_more.set()
+        self._is_empty.set()
 
     async def send(self) -> None:
         """Send what is written, until it is closed."""
         while not self._is_closed or self._waiting:
             if not self._waiting:
+                self._is_empty.set()
                 self._has_more.clear()
                 await self._has_more.wait()
                 continue
@@ -160,8 +163,8 @@ def _websockets(gateway: Gateway, settings: Settings) -> Any:
 
     host, port = settings.websocket or ("", 0)
     return serve(
-        handle, host, port, ssl=settings.tls(), subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=settings.max_frame_size * 4,
-        compression=None,
+        handle, host, port, ssl=settings.tls(), subprotocols=[Subprotocol(SUBPROTOCOL)], compression=None,
+        max_size=4 * settings.max_frame_size,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What a gateway is told when it starts."""
+"""What a gateway is started with."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ class Settings:
     """Where a gateway listens, and what it holds in memory at the most.
 
     ``listen``, ``websocket`` and ``administration`` are addresses and ports, for AMQP, for AMQP over WebSockets and for
-    HTTP. With a ``certificate`` and its ``private_key`` clients connect by TLS to all of them. ``secret`` is what keys are derived from, besides their salts. With
-    ``json_bodies`` a body of a JSON content type is stored as JSON. Sizes are in bytes.
+    HTTP. With a ``certificate`` and its ``private_key`` clients connect by TLS to all of them. ``secret`` is what keys
+    are derived from, besides their salts. With ``json_bodies`` a body of a JSON content type is stored as JSON. Sizes
+    are in bytes.
     """
 
     dsn: str

@@ -59,6 +59,7 @@ class Transaction:
 
     def settle(self, held: Held, outcome: Any) -> None:
         """Remember how to settle a message. Raises Refusal."""
+        assert held.link is not None
         self._join(held.link.client)
         held.is_settling = True
         self.settlements.append((held, outcome))
@@ -101,6 +102,7 @@ class Transaction:
     def finish(self) -> None:
         """All of it was done: tell what became of the messages."""
         for held, _ in self.settlements:
+            assert held.link is not None
             held.link.settled(held)
             if held.link.session.holds(held.link):
                 held.link.session.dispose(SENDER, [held.delivery_id], TransactionalState(self.id, Accepted()))

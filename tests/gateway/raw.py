@@ -97,7 +97,8 @@ class RawClient:
         self.expect(SaslMechanisms)
         response = f"\0{name}\0{password}".encode() if name else None
         self.write(SaslInit(Symbol("PLAIN" if name else "ANONYMOUS"), response), kind=frames.SASL)
-        return self.expect(SaslOutcome).code
+        code: int = self.expect(SaslOutcome).code
+        return code
 
     def open(self, **fields: Any) -> Open:
         """Open the connection, and begin a session."""

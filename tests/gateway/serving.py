@@ -51,7 +51,8 @@ def key_of(database: Database, name: str) -> str:
 @contextmanager
 def served(database: Database, **settings: Any) -> Iterator[Served]:
     """A gateway that serves in the block."""
-    is_ready, stopping, found = threading.Event(), asyncio.Event(), []
+    is_ready, stopping = threading.Event(), asyncio.Event()
+    found: list[Served | BaseException] = []
 
     async def serve() -> None:
         chosen = {"listen": ANYWHERE, **settings}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from azure.core.exceptions import (
@@ -131,8 +132,9 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, c
     assert {name: type(rule.filter) for name, rule in found.items()} == {
         "$Default": TrueRuleFilter, "large": SqlRuleFilter, "swiss": CorrelationRuleFilter,
     }  # fmt: skip
-    assert found["swiss"].filter.properties == {"country": "CH", "n": 1, "b": True, "f": 1.5}
-    assert found["swiss"].action.sql_expression == "SET [n] = 2; SET [seen] = 'yes'"
+    swiss: Any = found["swiss"]
+    assert swiss.filter.properties == {"country": "CH", "n": 1, "b": True, "f": 1.5}
+    assert swiss.action.sql_expression == "SET [n] = 2; SET [seen] = 'yes'"
     rule = found["large"]
     rule.filter = FalseRuleFilter()
     admin.update_rule("events", "billing", rule)
@@ -157,7 +159,7 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, c
     ],
 )
 def test_what_pgqueue_does_not_have_is_refused_by_name(
-    admin: ServiceBusAdministrationClient, client: QueueClient, setting: str, value: object, named: str
+    admin: ServiceBusAdministrationClient, client: QueueClient, setting: str, value: Any, named: str
 ) -> None:
     with pytest.raises(HttpResponseError, match=named):
         admin.create_queue("orders", **{setting: value})

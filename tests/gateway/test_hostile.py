@@ -85,7 +85,7 @@ def is_served(connect: Callable[[], RawClient]) -> bool:
     """Whether a client with good manners can send."""
     client = connect()
     client.send(client.sender("orders"), message(data=b"x"))
-    served = client.outcome() == Accepted()
+    served = bool(client.outcome() == Accepted())
     client.socket.close()
     return served
 
@@ -105,8 +105,9 @@ def ends(client: RawClient) -> str | None:
 
 
 HOSTILE: list[Any] = [
-    None, True, -1, 2**32 - 1, 2**63, 1.5, "x" * 300, b"\xff", [], [None] * 50, {}, {Symbol("x"): {}}, Described(0x28, []),
-    Described(0x99, 1), Described(0x28, ["orders"] + [True] * 10), Described(0x24, [1]), Encoded(b"\x73\x00\x11\x00\x00"),
+    None, True, -1, 2**32 - 1, 2**63, 1.5, "x" * 300, b"\xff", [], [None] * 50, {}, {Symbol("x"): {}},
+    Described(0x28, []), Described(0x99, 1), Described(0x28, ["orders"] + [True] * 10), Described(0x24, [1]),
+    Encoded(b"\x73\x00\x11\x00\x00"),
 ]  # fmt: skip
 
 WRITTEN = [
@@ -126,7 +127,8 @@ def spoilt(performative: Any, nth: int, value: Any) -> bytes:
     names = [field.name for field in fields(performative)]
     values = [getattr(performative, name) for name in names]
     values[nth % len(values)] = value
-    return performative._prefix + types.encode([Encoded(types.encode(one)) for one in values])
+    prefix: bytes = performative.prefix
+    return prefix + types.encode([Encoded(types.encode(one)) for one in values])
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=[type(one).__name__ for one in WRITTEN])

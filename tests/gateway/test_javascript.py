@@ -25,7 +25,9 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs Node.js and npm")
     folder = tmp_path_factory.mktemp("javascript") / "scripts"
     shutil.copytree(SCRIPTS, folder)
-    installed = subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True)
+    installed = subprocess.run(
+        ["npm", "ci", "--no-audit", "--no-fund"], cwd=folder, capture_output=True, text=True, check=False
+    )
     if installed.returncode:
         pytest.skip(f"npm reaches no registry: {installed.stderr[-200:]}")
     return folder
@@ -33,7 +35,13 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(scripts: Path, name: str, **environment: str) -> str:
     ended = subprocess.run(
-        ["node", name], cwd=scripts, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+        ["node", name],
+        cwd=scripts,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout

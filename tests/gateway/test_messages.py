@@ -118,7 +118,8 @@ def test_python_reads_properties_as_what_they_are(orders: QueueClient) -> None:
     assert received.body == "hello"
     found = dict(received.application_properties or {})
     assert found.pop(KEPT)["body"] == "value"
-    assert {name: found[name] for name in ("null", "true", "ulong", "float", "char", "string", "symbol", "binary", "uuid")} == {
+    names = ("null", "true", "ulong", "float", "char", "string", "symbol", "binary", "uuid")
+    assert {name: found[name] for name in names} == {
         "null": None, "true": True, "ulong": 2**64 - 1, "float": 1.5, "char": "ü", "string": "ü", "symbol": "red",
         "binary": b"\x00\xff", "uuid": UUID(bytes=bytes(range(16))),
     }  # fmt: skip
@@ -137,11 +138,11 @@ def test_ids_come_back_as_they_were(orders: QueueClient, kind: str) -> None:
 
 
 def test_fields_that_queues_do_not_have_come_back(orders: QueueClient) -> None:
-    fields = [
-        "m", b"user\xff", "to", "subject", "reply", "c", Symbol("text/plain"), Symbol("gzip"), Timestamp(9_000), Timestamp(8_000),
-        None, 7, "session to reply to",
+    fields: list[Any] = [
+        "m", b"user\xff", "to", "subject", "reply", "c", Symbol("text/plain"), Symbol("gzip"), Timestamp(9_000),
+        Timestamp(8_000), None, 7, "session to reply to",
     ]  # fmt: skip
-    fields[11] = Encoded(types.uint(7))  # type: ignore[call-overload]
+    fields[11] = Encoded(types.uint(7))
     raw = of_parts(
         BODIES["bytes"],
         fields=types.encode(fields),

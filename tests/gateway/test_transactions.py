@@ -46,7 +46,9 @@ class Transacted:
         self.coordinator = raw.sender(None)
         self.invoices = raw.sender("invoices")
         raw.receiver("orders", credit=1)
-        self.received, _ = raw.receive()
+        received, _ = raw.receive()
+        assert received.delivery_id is not None
+        self.delivery_id = received.delivery_id
         raw.send(self.coordinator, message(value=Declare()))
         declared = raw.outcome()
         assert isinstance(declared, Declared)
@@ -58,7 +60,7 @@ class Transacted:
         assert isinstance(outcome, TransactionalState)
         assert part_of(outcome.outcome) == Accepted()
         state = TransactionalState(self.id, Accepted())
-        self.raw.write(Disposition(True, self.received.delivery_id or 0, settled=False, state=state))
+        self.raw.write(Disposition(True, self.delivery_id, settled=False, state=state))
 
     def discharge(self, *, fail: bool) -> object:
         self.raw.send(self.coordinator, message(value=Discharge(self.id, fail)))
@@ -85,7 +87,7 @@ def test_neither_is_made_after_a_rollback(opened: RawClient, shop_queues: QueueC
     transacted.act()
     assert transacted.discharge(fail=True) == Accepted()
     assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
-    opened.write(Disposition(True, transacted.received.delivery_id or 0, settled=False, state=Modified()))
+    opened.write(Disposition(True, transacted.delivery_id, settled=False, state=Modified()))
     assert isinstance(opened.outcome(), Modified)
 
 

@@ -1,11 +1,11 @@
-"""The performatives and states of AMQP 1.0: what peers tell each other. See parts 2, 3, 4 and 5 of the specification."""
+"""The performatives and states of AMQP 1.0: what peers tell each other. See parts 2 to 5 of the specification."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
 from pgqueue.gateway.amqp import types
 from pgqueue.gateway.amqp.types import DecodeError, Described, Symbol
@@ -31,9 +31,12 @@ FIELDS: dict[str, tuple[Any, tuple[type, ...]]] = {
     "Any": (types.encode, (bool, object)),
 }
 
-UInt = ULong = UShort = UByte = int
-Symbols = list[Symbol] | Symbol
-Map = dict[Any, Any]
+UInt: TypeAlias = int
+ULong: TypeAlias = int
+UShort: TypeAlias = int
+UByte: TypeAlias = int
+Symbols: TypeAlias = list[Symbol] | Symbol
+Map: TypeAlias = dict[Any, Any]
 
 
 class Performative:
@@ -41,35 +44,35 @@ class Performative:
 
     __slots__ = ()
 
-    _prefix: ClassVar[bytes]
-    _fields: ClassVar[Sequence[tuple[Callable[[Any], bytes], tuple[type, ...]]]]
-    _mandatory: ClassVar[Sequence[int]]
-    _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    prefix: ClassVar[bytes]
+    layout: ClassVar[Sequence[tuple[Callable[[Any], bytes], tuple[type, ...]]]]
+    mandatory: ClassVar[Sequence[int]]
+    values_of: ClassVar[Callable[[Any], tuple[Any, ...]]]
 
     def encode(self) -> bytes:
         """Its bytes."""
-        values = type(self)._values(self)
+        values = type(self).values_of(self)
         last = len(values)
         while last and values[last - 1] is None:
             last -= 1
         parts = [
             b"\x40" if value is None else write(value)
-            for value, (write, _) in zip(values[:last], self._fields, strict=False)
+            for value, (write, _) in zip(values[:last], self.layout, strict=False)
         ]
-        return self._prefix + types.assembled_list(parts)
+        return self.prefix + types.assembled_list(parts)
 
     @classmethod
     def of(cls, values: list[Any]) -> Self:
         """Made of the decoded values of its fields. Raises DecodeError."""
         name = cls.__name__.lower()
-        if len(values) > len(cls._fields):
-            raise DecodeError(f"{name} has more than {len(cls._fields)} fields")
-        for value, (_, kinds) in zip(values, cls._fields, strict=False):
+        if len(values) > len(cls.layout):
+            raise DecodeError(f"{name} has more than {len(cls.layout)} fields")
+        for value, (_, kinds) in zip(values, cls.layout, strict=False):
             if value is not None and type(value) not in kinds and (type(value) is bool or not isinstance(value, kinds)):
                 raise DecodeError(f"a field of {name} is of the type {type(value).__name__}")
-        if any(place >= len(values) or values[place] is None for place in cls._mandatory):
+        if any(place >= len(values) or values[place] is None for place in cls.mandatory):
             raise DecodeError(f"{name} lacks a field that it must have")
-        return cls(*values, *[None] * (len(cls._fields) - len(values)))
+        return cls(*values, *[None] * (len(cls.layout) - len(values)))
 
 
 #: The classes, by their numbers and by their symbols.
@@ -83,16 +86,16 @@ def performative(code: int, name: str) -> Callable[[P], P]:
     """Make a class of a list of fields that AMQP describes with this code, and with the symbol of this name."""
 
     def make(declared: P) -> P:
-        made = dataclass(slots=True)(declared)
-        kinds = [field.type.removesuffix(" | None") for field in fields(made)]
-        made._mandatory = [place for place, field in enumerate(fields(made)) if field.type == kinds[place]]
-        made._prefix = b"\0" + types.ulong(code)
-        made._fields = [FIELDS[kind] for kind in kinds]
-        names = [field.name for field in fields(made)]
-        made._values = attrgetter(*names) if len(names) > 1 else lambda one: tuple(getattr(one, key) for key in names)
+        made: Any = dataclass(slots=True)(declared)
+        names = {field.name: field.type for field in fields(made)}
+        kinds = [kind.removesuffix(" | None") for kind in names.values()]
+        made.prefix = b"\0" + types.ulong(code)
+        made.layout = [FIELDS[kind] for kind in kinds]
+        made.mandatory = [place for place, kind in enumerate(names.values()) if kind == kinds[place]]
+        made.values_of = attrgetter(*names) if len(names) > 1 else lambda one: tuple(getattr(one, key) for key in names)
         KINDS[code] = KINDS[f"amqp:{name}:list"] = made
         types.BY_CLASS[made] = made.encode
-        return made
+        return made  # type: ignore[no-any-return]  # the class with slots
 
     return make
 
