@@ -148,7 +148,7 @@ begin
             ('audited_action.role', 'The role that did it.'),
             ('audit_log.role', 'The role that did it.'),
             ('gateway_key.role', 'The role as which its clients connect.'),
-            ('salt', 'What the key is derived from, with the secret of the gateways.'),
+            ('salt', 'The random part of the key; the other part is the secret of the gateways.'),
             ('sampled_at', 'The minute of the sample.'),
             ('settled', 'How many messages were settled in the minute before; null when the queue retains no history.'),
             ('alembic_version.version_num', 'The last revision that was applied.'),

@@ -38,7 +38,7 @@ MODES: dict[str, Callable[[Any], Hashable]] = {
     "workplace": lambda _: None,
 }
 
-#: What benchmarks share.
+#: The modules that benchmarks share.
 BENCHMARKS = ["benchmarks/report.py", "benchmarks/server.py", "benchmarks/spark", "benchmarks/working"]
 
 #: Folders and files of `tests`, and what each rests on besides itself and the queue.

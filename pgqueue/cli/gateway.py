@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REMEDY = "the gateway needs the extra gateway: pip install 'pgqueue-tx[gateway]'"
 
-#: What keys are derived from, besides what the database has.
+#: The variable with the secret that keys are derived from, besides their salts.
 SECRET = "PGQUEUE_GATEWAY_SECRET"  # noqa: S105 - the name of it
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -67,7 +67,7 @@ def serve(
     embedded: Embedded = False,
     schema: Schema = None,
 ) -> None:
-    """Serve clients of Azure Service Bus, which speak AMQP 1.0, until SIGTERM or SIGINT.
+    """Serve clients of Azure Service Bus until SIGTERM.
 
     pgqueue gateway keys create shop
 

@@ -35,7 +35,7 @@ PLACES = {
     "spark": ("spark", "Move messages in bulk, with Spark."),
     "batch": ("batches", "Look at batches, and close them."),
     "encryption": ("encrypting", "Make keys for encrypted bodies."),
-    "gateway": ("gateway", "Serve clients of Azure Service Bus, which speak AMQP 1.0, until SIGTERM or SIGINT."),
+    "gateway": ("gateway", "Serve clients of Azure Service Bus until SIGTERM."),
     "result": ("results", "Show the result of a message."),
     "wait": ("results", "Wait for the result of a message."),
 }

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "topic delete": ["events"],
     "subscription delete": ["events", "large"],
     "rule delete": ["events", "large", "$Default"],
+    "gateway keys delete": ["shop"],
 }
 
 
@@ -50,20 +51,22 @@ def test_without_a_terminal_nothing_is_deleted_unless_confirmed(
     client.create_topic("events")
     client.create_subscription("events", "large")
     client.create_schedule("beat", queue="orders", message=Message(1), every=timedelta(hours=1))
-    before = inventory(client)
+    pgqueue("gateway", "keys", "create", "shop")
+    before = inventory(client, pgqueue)
     refused = pgqueue(*command.split(), *ARGUMENTS[command], stdin="y\n")
     assert refused.code == 2
     assert "--yes" in refused.only_error
-    assert inventory(client) == before
+    assert inventory(client, pgqueue) == before
     assert pgqueue(*command.split(), *ARGUMENTS[command], "--yes").code == 0
-    assert inventory(client) != before
+    assert inventory(client, pgqueue) != before
 
 
-def inventory(client: QueueClient) -> list[Any]:
+def inventory(client: QueueClient, pgqueue: CommandLine) -> list[Any]:
     counts = client.list_queues_runtime_properties(exact=True)
     return [
         *((each.name, each.ready, each.dead_letters) for each in counts),
         *client.list_topics(),
         *(each for topic in client.list_topics() for each in client.list_subscriptions(topic.name)),
         *(each.name for each in client.list_schedules()),
+        pgqueue("gateway", "keys", "list").out,
     ]

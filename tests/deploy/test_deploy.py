@@ -85,7 +85,7 @@ def _calls(words: list[str]) -> Iterator[list[str]]:
 def test_each_command_is_one_of_ours_with_options_that_it_has(arguments: list[str]) -> None:
     command = typer.main.get_command(app)
     rest = list(arguments)
-    while hasattr(command, "commands"):
+    while rest and rest[0] in getattr(command, "commands", ()):
         command = command.commands[rest.pop(0)]
     command.make_context(arguments[0], rest)
 

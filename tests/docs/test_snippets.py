@@ -44,6 +44,7 @@ RUN = {
 
 #: Python that is compiled only: why it is not run.
 COMPILED = {
+    "docs/gateway.md": "it needs a gateway; tests/gateway does the same",
     "docs/index.md": "the first of a worker's handlers, as in docs/workers.md",
     "docs/migrations.md": "it stands in a revision of Alembic; tests/schema does the same",
     "docs/spark.md": "it needs Spark and a stream; tests/spark does the same",
@@ -83,7 +84,7 @@ def check_command(arguments: list[str]) -> None:
     while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
         assert arguments[0] in command.commands, f"there is no command {arguments[0]}"
         command = command.commands[arguments.pop(0)]
-    if not hasattr(command, "commands"):
+    if not hasattr(command, "commands") or command.invoke_without_command:
         with suppress(typer.Exit), mock.patch("typer.prompt", return_value="secret"):  # --hash-password acts at once
             command.make_context("pgqueue", arguments)
     else:

@@ -65,6 +65,6 @@ def test_an_unknown_key_is_not_dropped(administrator: psycopg.Connection[Any]) -
     assert "pgqueue.gateway_keys()" in refused(administrator, "select pgqueue.drop_gateway_key(%s)", "shop")
 
 
-def test_an_administrator_gives_nobody_the_rights_of_a_superuser(administrator: psycopg.Connection[Any]) -> None:
+def test_an_administrator_cannot_give_the_rights_of_a_superuser(administrator: psycopg.Connection[Any]) -> None:
     ((superuser,),) = administrator.execute("select session_user").fetchall()
     assert "a role that you are a member of" in refused(administrator, CREATE, "shop", superuser)

@@ -1,0 +1,1 @@
+"""The gateway beside the library: what the wire costs."""
