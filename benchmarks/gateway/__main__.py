@@ -27,7 +27,7 @@ PORT = 5679
 BODY = b"x" * 200
 IN_FLIGHT, IN_A_BATCH, PREFETCH = 10, 100, 100
 
-#: What each way has to reach of the library, from the issue that asked for the gateway.
+#: The share of the library's rate that each way is to reach on the wire.
 AIMS = {"single sends, 10 in flight": 0.5, "batches of 100": 0.5, "receive and complete": 0.3}
 
 

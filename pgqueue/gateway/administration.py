@@ -142,7 +142,7 @@ def _given(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changed(settings: dict[str, Any], known: Any) -> dict[str, Any]:
-    """What differs: some settings cannot be changed, and clients send all of them."""
+    """The settings that differ: some cannot be changed, and clients send all of them."""
     return {name: value for name, value in settings.items() if str(value) != str(getattr(known, name))}
 
 
@@ -225,7 +225,7 @@ async def delete_rule(call: Call, topic: str, subscription: str, rule: str) -> A
 
 
 async def get_namespace(call: Call) -> Any:
-    """What the namespace is: a database."""
+    """Describe the namespace, which is a database."""
     times = {"CreatedTime": "2020-01-01T00:00:00Z", "ModifiedTime": "2020-01-01T00:00:00Z"}
     content = atom.element("NamespaceInfo", **times, MessagingSKU="Premium", MessagingUnits="1", Name="pgqueue",
                            NamespaceType="Messaging")  # fmt: skip
@@ -246,7 +246,7 @@ OPERATIONS: dict[tuple[str, str], Callable[..., Answer]] = {
 
 
 def operation_of(path: str, method: str) -> tuple[Callable[..., Answer], dict[str, str]]:
-    """What a request asks for, and the names in its path. Raises Refusal."""
+    """The operation that a request asks for, and the names in its path. Raises Refusal."""
     names: dict[str, str] = {}
     if found := BELOW_A_TOPIC.fullmatch(path):
         names = {name: value for name, value in found.groupdict().items() if value is not None and name != "rules"}

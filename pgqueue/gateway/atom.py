@@ -1,4 +1,4 @@
-"""What queues, topics, subscriptions and rules are in the XML of Service Bus, and in the settings of pgqueue."""
+"""Queues, topics, subscriptions and rules in the XML of Service Bus, and as settings of pgqueue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 SCHEMA = "http://www.w3.org/2001/XMLSchema"
 TYPE = f"{{{INSTANCE}}}type"
 
-#: What is written begins with these; its tags have no namespaces of their own, as Service Bus writes it.
+#: The attributes of a description. Its tags have no namespaces of their own, as Service Bus writes it.
 NAMESPACES = {"xmlns": SB, "xmlns:i": INSTANCE}
 
 #: How Service Bus writes that there is no limit of time.
@@ -122,7 +122,7 @@ OF_TOPICS: dict[str, tuple[str, Kind]] = {
     )
 }  # fmt: skip
 
-#: What pgqueue does not have, and the only value that it takes of it.
+#: Settings that pgqueue does not have, and the only value that it accepts for each.
 CONSTANTS = {
     "EnableBatchedOperations": "true",
     "EnableExpress": "false",
@@ -157,7 +157,7 @@ SETTINGS = {"QueueDescription": OF_QUEUES, "TopicDescription": OF_TOPICS, "Subsc
 
 
 def content_of(body: bytes) -> tuple[str, ET.Element]:
-    """What the content of an entry is, and its element. Raises Refusal."""
+    """The kind of the content of an entry, and its element. Raises Refusal."""
     try:
         if b"<!" in body:
             raise Refusal(ARGUMENT, "the entry has a document type, or a comment")
@@ -295,7 +295,7 @@ def element(kind: str, **texts: str) -> ET.Element:
 
 
 def error(status: int, text: str) -> bytes:
-    """What is answered when a request was refused."""
+    """The body of the answer to a request that was refused."""
     made = ET.Element("Error")
     ET.SubElement(made, "Code").text = str(status)
     ET.SubElement(made, "Detail").text = text

@@ -50,7 +50,7 @@ class RoleClient:
         return self._feeds[name, deletes]
 
     def settler(self, name: str) -> Settler:
-        """What settles the messages of a queue."""
+        """The settler of the messages of a queue."""
         if name not in self._settlers:
             self._settlers[name] = Settler(self.client.queue(name))
         return self._settlers[name]

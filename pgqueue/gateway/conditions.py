@@ -55,7 +55,7 @@ STATUSES = {
 
 
 class Refusal(errors.PGQueueError):
-    """What a client asks for is refused, with this condition of AMQP."""
+    """A request of a client is refused, with this condition of AMQP."""
 
     def __init__(self, condition: str, message: str, status: HTTPStatus | None = None) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class Refusal(errors.PGQueueError):
 
 
 def described(failure: Exception) -> tuple[str, HTTPStatus]:
-    """The condition of an error, and its status code. What may succeed later is a busy server."""
+    """The condition of an error, and its status code. For errors that are transient it is that of a busy server."""
     if isinstance(failure, Refusal):
         return failure.condition, failure.status
     found = next((known for kind, known in CONDITIONS.items() if isinstance(failure, kind)), None)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqueue.gateway")
 
-#: After so many seconds without a frame a connection is closed; half of it is what clients are told.
+#: After so many seconds without a frame a connection is closed; clients get half of it as the limit.
 SILENCE = 120.0
 
 #: A client that has not opened its connection after so many seconds is sent away.
@@ -85,7 +85,7 @@ class Connection:
         self._silence = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # -- what arrives --------------------------------------------------------------------------------------------------
+    # -- from the client -----------------------------------------------------------------------------------------------
 
     async def feed(self, data: bytes) -> None:
         """Handle bytes from the client."""
@@ -202,7 +202,7 @@ class Connection:
         return next((link for link in found if link.name == name), found[-1] if found else None)
 
     def grant_for(self, entity: str) -> Grant:
-        """What lets the client use an entity. Raises Refusal."""
+        """The grant that lets the client use an entity. Raises Refusal."""
         return granted(self.grants.values(), entity, self.gateway.keys)
 
     def check_grants(self) -> None:
@@ -215,7 +215,7 @@ class Connection:
                     except Refusal as refusal:
                         link.detach(error_of(refusal))
 
-    # -- what is sent --------------------------------------------------------------------------------------------------
+    # -- to the client -------------------------------------------------------------------------------------------------
 
     def write(self, channel: int, performative: Performative, payload: bytes = b"") -> None:
         """Send a performative."""
@@ -240,7 +240,7 @@ class Connection:
             if self._silence:
                 self._wire.write(frames.EMPTY)
 
-    # -- its end -------------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------------
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something for as long as the connection lives."""
@@ -255,7 +255,7 @@ class Connection:
             self.fail(error)
 
     def log(self, error: BaseException, what: str) -> None:
-        """One line about what was refused, or, with a traceback, about what nobody has foreseen."""
+        """Log a refusal in one line, and an unexpected error with its traceback."""
         is_known = isinstance(error, PGQueueError | DecodeError)
         logger.log(
             logging.INFO if is_known else logging.ERROR, "%s: %s: %s", self.peer, what, error,

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlparse
 CBS, MANAGEMENT = "$cbs", "/$management"
 DEAD_LETTERS, TRANSFER = "/$deadletterqueue", "/$transfer/$deadletterqueue"
 
-#: What Service Bus writes in any case, and how queues are named.
+#: Parts of addresses that Service Bus writes in upper or lower case.
 SUBSCRIPTIONS = re.compile("/subscriptions/", re.IGNORECASE)
 SUFFIXES = re.compile(r"/\$(management|deadletterqueue|transfer(?=/))", re.IGNORECASE)
 

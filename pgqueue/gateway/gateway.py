@@ -22,7 +22,7 @@ from pgqueue.gateway.settings import Settings
 
 logger = logging.getLogger("pgqueue.gateway")
 
-#: How often keys are read anew, and what has expired is looked for, in seconds.
+#: How often keys are read again, and expired locks and tokens are searched for, in seconds.
 EVERY = 15.0
 
 #: How long after the end of its lock a message is remembered: the lock may have been renewed elsewhere.

@@ -1,4 +1,4 @@
-"""Who a client is: keys, the tokens that they sign, and how long and for what a token holds."""
+"""Keys of clients, the tokens that they sign, and the grants that these give."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ListedKey:
 
 @dataclass
 class Grant:
-    """What a token gives: a role, for the entities below ``path``, until ``expires`` by the gateway's clock."""
+    """A role for the entities below ``path``, until ``expires`` by the gateway's clock."""
 
     key: Key
     path: str
@@ -73,7 +73,7 @@ class KeyRing:
         self._keys: Mapping[str, Key] = {}
 
     async def read(self) -> None:
-        """Read the keys anew. Raises AccessDeniedError unless the gateway's role is an administrator of pgqueue."""
+        """Read the keys again. Raises AccessDeniedError unless the gateway's role is an administrator of pgqueue."""
         rows = await self.rows(KEYS)
         found = [Key(name, role, derived(self._secret, name, bytes(salt))) for name, role, salt in rows]
         self._keys = {key.name: key for key in found}

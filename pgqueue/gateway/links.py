@@ -54,7 +54,7 @@ class Link:
 
     @property
     def entity(self) -> str:
-        """What a token has to be for."""
+        """The entity that a token must cover."""
         return self.address
 
     async def open(self) -> None:
@@ -90,7 +90,7 @@ class Link:
         """The link is gone: detached, or its connection has ended."""
 
     def flow(self, flow: Flow) -> None:
-        """The client has told the state of the link."""
+        """The client has sent the state of the link."""
 
 
 class IncomingLink(Link):
@@ -144,7 +144,7 @@ class IncomingLink(Link):
         raise NotImplementedError
 
     def settle(self, deliveries: Sequence[Delivery], state: Any) -> None:
-        """Tell the client what became of messages."""
+        """Send the client the outcome of messages."""
         gateway = self.session.connection.gateway
         gateway.memory.give_back(sum(len(delivery.raw) for delivery in deliveries))
         self._open -= len(deliveries)
@@ -209,11 +209,11 @@ class OutgoingLink(Link):
             self.tell(drain=True)
 
     def tell(self, *, drain: bool | None = None) -> None:
-        """Tell the client the state of the link."""
+        """Send the client the state of the link."""
         self.session.flow(self.handle, delivery_count=self._count, link_credit=self.credit, drain=drain, available=0)
 
     def disposed(self, delivery_id: int, disposition: Disposition, state: Any) -> None:
-        """The client has told what became of a delivery."""
+        """The client has sent the state of a delivery."""
 
 
 class ReplyLink(OutgoingLink):

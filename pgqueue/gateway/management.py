@@ -33,7 +33,7 @@ DELETES = 0
 
 @dataclass(frozen=True)
 class Place:
-    """What a request is about: a queue, with the rights of a role, at a gateway."""
+    """The queue that a request is about, with the rights of a role, at a gateway."""
 
     client: RoleClient
     entity: str
@@ -49,7 +49,7 @@ class Place:
         session_id = request.argument("session-id", str)
         accepted = self.gateway.accepted.get((self.entity, session_id))
         if accepted is None:
-            raise SessionLockLostError(f"nobody holds the session {session_id!r} of {self.entity} at this gateway")
+            raise SessionLockLostError(f"the session {session_id!r} of {self.entity} is not held at this gateway")
         return accepted
 
     def held(self, tokens: Iterable[UUID]) -> list[Held]:
@@ -57,9 +57,7 @@ class Place:
         found = [self.gateway.held.get(token) for token in tokens]
         held = [one for one in found if one is not None and one.received.queue == self.entity]
         if len(held) < len(found):
-            raise LockLostError(
-                f"a lock is lost: nobody holds a message of {self.entity} with this token at this gateway"
-            )
+            raise LockLostError(f"a lock is lost: no message of {self.entity} is held at this gateway with this token")
         return held
 
 
@@ -154,7 +152,7 @@ async def get_message_sessions(place: Place, request: Request) -> Any:
 
 
 async def delete_messages(place: Place, request: Request) -> Any:
-    """Delete messages that were sent before a time, and that nobody holds."""
+    """Delete messages that were sent before a time, except those that are locked."""
     most = min(request.argument("message-count", int), 4000)
     before = request.argument("enqueued-time-utc", types.Timestamp, None)
     older = None if before is None else max(datetime.now(UTC) - before.as_datetime(), types.MILLISECOND * 0)

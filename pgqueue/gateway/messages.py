@@ -1,7 +1,7 @@
 """Messages between AMQP and queues.
 
-What a message of a queue has a field for is in that field, as Python and SQL know it. What it has none for, such as the
-width of an integer, is in the application property :data:`KEPT`, and goes out as it came in.
+The fields that a message of a queue has are set, as Python and SQL know them. Everything else, such as the width of an
+integer, is in the application property :data:`KEPT`, and goes out as it came in.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _encoded(message: PeekedMessage, properties: dict[str, Any], kept: dict[str,
     return b"".join(found)
 
 
-# -- what clients send -------------------------------------------------------------------------------------------------
+# -- from clients ------------------------------------------------------------------------------------------------------
 
 
 def _values(sections: Sections, code: int, kind: type) -> Any:
@@ -267,7 +267,7 @@ def _decoded_json(body: bytes) -> Any:
     return body if b"\\u0000" in body or b"\\ud" in body.lower() else value
 
 
-# -- what clients receive ----------------------------------------------------------------------------------------------
+# -- to clients --------------------------------------------------------------------------------------------------------
 
 
 def _header(message: PeekedMessage) -> bytes:

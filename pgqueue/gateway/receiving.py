@@ -75,7 +75,7 @@ class Held:
 
 @dataclass(slots=True)
 class Settlement:
-    """What shall become of a message, and whom to tell."""
+    """How to settle a message, and a function to call with the outcome."""
 
     held: Held
     state: Any
@@ -84,7 +84,7 @@ class Settlement:
 
 
 def kind_of(state: Any, properties: dict[str, Any] | None) -> tuple[Any, ...]:
-    """What shall become of a message. Settlements of one kind are made in one call."""
+    """The kind of a settlement. Those of one kind are made in one call."""
     match state:
         case Rejected(error):
             return "dead-letter", *_reasons(error), repr(properties)
@@ -240,7 +240,7 @@ class Feed:
             link.detach(error_of(error))
 
     async def _hand_out(self, received: Sequence[PeekedMessage], first: ReceivingLink | None = None) -> None:
-        """Give each message to the next link that has room; what nobody takes any more goes back, uncounted."""
+        """Give each message to the next link that has room; release the others, uncounted."""
         left = deque(received)
         while left and first is not None and first.wants:
             first.deliver(left.popleft())
@@ -294,7 +294,7 @@ class ReceivingLink(OutgoingLink):
         queue = self.client.client.queue(self.address)
         accepted = await (queue.accept_session(wait=wait) if session_id is None else queue.accept_session(session_id))
         if accepted is None:
-            raise Refusal(conditions.TIMEOUT, f"no session of {self.address} has messages that nobody has accepted")
+            raise Refusal(conditions.TIMEOUT, f"no session of {self.address} is available")
         if not self.session.holds(self):
             await accepted.release()
             return
@@ -376,7 +376,7 @@ class ReceivingLink(OutgoingLink):
     # -- settling ------------------------------------------------------------------------------------------------------
 
     def disposed(self, delivery_id: int, disposition: Disposition, state: Any) -> None:
-        """Settle a message as the client says."""
+        """Settle a message, as the client has asked for."""
         held = self._unsettled.get(delivery_id)
         if held is None or state is None or held.is_settling:
             return

@@ -62,7 +62,7 @@ class RequestLink(IncomingLink):
 
     @property
     def entity(self) -> str:
-        """What a token has to be for; anybody may put a token."""
+        """The entity that a token must cover; none for putting a token."""
         return "" if self.address == CBS else self.address
 
     async def open(self) -> None:

@@ -53,7 +53,7 @@ def filter_of(sql: str, parameters: Mapping[str, Any] | None = None) -> Filter |
 
 
 def sql_of(filter: Filter | None) -> str:
-    """A condition of SQL that says what the filter does; a JSON path is shown as what it is."""
+    """The filter as a condition of SQL; a JSON path is shown as a comment and the path."""
     match filter:
         case None:
             return ALWAYS
@@ -65,7 +65,7 @@ def sql_of(filter: Filter | None) -> str:
 
 
 def properties_of(action: str) -> dict[str, Any]:
-    """What an action sets. Raises Refusal for one that does more than to set properties to literals."""
+    """The properties that an action sets. Raises Refusal for one that does more than to set properties to literals."""
     found: dict[str, Any] = {}
     position = 0
     while position < len(action.rstrip(" ;")):

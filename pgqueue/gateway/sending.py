@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Send:
-    """What a client has sent, and on which link."""
+    """Messages that a client has sent, and their link."""
 
     link: IncomingLink
     delivery: Delivery
@@ -70,7 +70,7 @@ class SendingLink(IncomingLink):
         grant = self.session.connection.grant_for(self.address)
         self.client = self.session.connection.gateway.client_of(grant.key.role)
         if self.address.endswith(DEAD_LETTERS):
-            raise Refusal(NOT_ALLOWED, "dead letters come by themselves: nobody sends there")
+            raise Refusal(NOT_ALLOWED, "a queue of dead letters cannot be sent to")
         self.outbox = await self.client.outbox(self.address)
         self.answer()
 

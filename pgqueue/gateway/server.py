@@ -20,7 +20,7 @@ CHUNK = 65_536
 #: How long a client may take to read what was sent last, in seconds.
 PATIENCE = 2
 
-#: What clients over WebSockets ask for.
+#: The protocol that clients ask for over WebSockets.
 SUBPROTOCOL = "AMQPWSB10"
 
 
@@ -112,7 +112,7 @@ async def _until_all_have_gone(gateway: Gateway) -> None:
 
 
 async def run(settings: Settings, is_ready: Callable[[Gateway, tuple[str, int]], None]) -> None:
-    """Serve until a signal says to stop."""
+    """Serve until SIGTERM or SIGINT."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

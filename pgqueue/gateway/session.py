@@ -28,7 +28,7 @@ from pgqueue.gateway.links import WRAP, IncomingLink, Link, OutgoingLink
 if TYPE_CHECKING:
     from pgqueue.gateway.connection import Connection
 
-#: How many transfers a client may send before the gateway says that it has read them.
+#: How many transfers a client may send before the gateway extends its window.
 WINDOW = 2048
 
 #: More waiting frames than that, and a client that does not read gets no more messages.
@@ -97,7 +97,7 @@ class Session:
             self.forget(link)
         self._waiting.clear()
 
-    # -- what the client sends -----------------------------------------------------------------------------------------
+    # -- from the client -----------------------------------------------------------------------------------------------
 
     def _attach(self, attach: Attach) -> None:
         gateway = self.connection.gateway
@@ -163,10 +163,10 @@ class Session:
             return [first] if first in self._outgoing else []
         return [known for known in self._outgoing if first <= known <= last]
 
-    # -- what the gateway sends ----------------------------------------------------------------------------------------
+    # -- to the client -------------------------------------------------------------------------------------------------
 
     def flow(self, handle: int, **state: Any) -> None:
-        """Tell the state of a link."""
+        """Send the state of a link."""
         self.write(Flow(self._next_incoming, self._incoming_window, self._next_outgoing, WINDOW, handle, **state))
 
     def transfer(self, handle: int, tag: bytes, raw: bytes, *, settled: bool) -> int:
@@ -191,7 +191,7 @@ class Session:
         self._outgoing.pop(delivery_id, None)
 
     def dispose(self, role: bool, delivery_ids: Iterable[int], state: Any) -> None:
-        """Tell what became of deliveries, in as few frames as possible."""
+        """Send the state of deliveries, in as few frames as possible."""
         encoded = types.Encoded(types.encode(state))
         for _, run in groupby(enumerate(sorted(delivery_ids)), lambda place: place[1] - place[0]):
             ids = [delivery_id for _, delivery_id in run]

@@ -1,7 +1,7 @@
 """Transactions of clients: sends and settlements that are made together, or not at all.
 
-What a client does in a transaction is remembered until it discharges it, and done then in one transaction of the
-database. So none is open while a client thinks.
+The gateway remembers the operations of a transaction until the client discharges it, and runs them then in one
+transaction of the database. So none is open while the gateway waits for a client.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MOST = 1000
 
 @dataclass
 class Transaction:
-    """What a client wants to be done together."""
+    """Operations to be done together."""
 
     id: bytes
     client: RoleClient | None = None
@@ -100,7 +100,7 @@ class Transaction:
             held.is_settling = False
 
     def finish(self) -> None:
-        """All of it was done: tell what became of the messages."""
+        """All of it was done: send the states of the messages."""
         for held, _ in self.settlements:
             assert held.link is not None
             held.link.settled(held)

@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """What the SDK has left is collected before other tests run."""
+    """Collect the sockets of the SDK before other tests run."""
     yield
     gc.collect()
 
@@ -68,7 +68,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A port that is free."""
     with socket.create_server(ANYWHERE) as one:
         return int(one.getsockname()[1])
 
@@ -96,6 +96,6 @@ def azure(gateway: Served) -> Iterator[ServiceBusClient]:
 
 @pytest.fixture
 def raw(gateway: Served) -> Iterator[RawClient]:
-    """A client of AMQP that says what the test wants."""
+    """A client of AMQP for frames of the test's own."""
     with RawClient(gateway.address) as client:
         yield client

@@ -1,4 +1,4 @@
-"""A client of AMQP 1.0 that sends what a test wants, and shows what comes."""
+"""A client of AMQP 1.0 that sends the frames of a test, and shows those of the gateway."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class RawClient:
                 return found
             assert found is not None, f"the connection ended before a {kind.__name__}"
 
-    # -- what most tests begin with ------------------------------------------------------------------------------------
+    # -- the usual beginning -------------------------------------------------------------------------------------------
 
     def sign_in(self, name: str = "", password: str = "") -> int:
         """By PLAIN with a name, otherwise as nobody; returns the code of the outcome."""
@@ -137,7 +137,7 @@ class RawClient:
         return delivery_id
 
     def outcome(self) -> Any:
-        """What became of a delivery."""
+        """The outcome of a delivery."""
         disposition = self.expect(Disposition)
         return performative_of(disposition.state)
 

@@ -81,7 +81,7 @@ def test_a_queue_from_its_creation_to_its_end(admin: ServiceBusAdministrationCli
         admin.delete_queue("orders")
 
 
-def test_what_queues_hold_is_counted(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+def test_the_messages_of_queues_are_counted(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
     client.create_queue("orders")
     queue = client.queue("orders")
     queue.send_batch([Message(n) for n in range(5)])
@@ -158,7 +158,7 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, c
         ("forward_to", "nosuch", "nosuch"),
     ],
 )
-def test_what_pgqueue_does_not_have_is_refused_by_name(
+def test_settings_that_pgqueue_lacks_are_refused_by_name(
     admin: ServiceBusAdministrationClient, client: QueueClient, setting: str, value: Any, named: str
 ) -> None:
     with pytest.raises(HttpResponseError, match=named):

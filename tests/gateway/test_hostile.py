@@ -40,7 +40,7 @@ from tests.patience import eventually
 
 @pytest.fixture(autouse=True)
 def unexpected() -> Iterator[list[str]]:
-    """What the gateway has logged as an error: nothing that a client does is one."""
+    """The errors that the gateway has logged: none is due to a client."""
     found: list[str] = []
 
     class Collecting(logging.Handler):

@@ -30,7 +30,7 @@ CUT = "select pg_terminate_backend(pid) from pg_stat_activity where application_
 
 
 class Process:
-    """``pgqueue gateway`` as a process of its own, started anew when it was killed."""
+    """``pgqueue gateway`` as a process of its own, which can be killed and restarted."""
 
     def __init__(self, database: Database, port: int) -> None:
         self._command = [
@@ -72,7 +72,7 @@ def connection_string(database: Database, process: Process, free_port: int) -> s
 
 @dataclass
 class Ledger:
-    """What clients know for certain."""
+    """The operations of clients that have succeeded."""
 
     stored: set[str] = field(default_factory=set)
     received: dict[str, int] = field(default_factory=dict)

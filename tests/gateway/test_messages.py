@@ -78,7 +78,7 @@ def of_parts(
 
 
 def through_the_queue(client: QueueClient, raw: bytes) -> Sections:
-    """What a client gets for what another one has sent."""
+    """The sections that a client gets for a message of another one."""
     queue = client.queue("orders")
     queue.send(message_of(raw))
     (received,) = queue.receive()
@@ -208,7 +208,7 @@ def test_a_property_that_an_application_has_made_up_does_no_harm(orders: QueueCl
     assert sections_of(encoded(received)).values(parts.APPLICATION_PROPERTIES) == {"a": "long"}
 
 
-def test_a_batch_is_taken_apart() -> None:
+def test_a_batch_becomes_several_messages() -> None:
     one, two = (of_parts(parts.mark(parts.DATA) + types.binary(text)) for text in (b"1", b"2"))
     raw = b"".join(parts.mark(parts.DATA) + types.binary(part) for part in (one, two))
     assert [sent.body for sent in messages_of(raw, BATCH, json_bodies=False)] == [b"1", b"2"]
@@ -245,6 +245,6 @@ def test_any_bytes_are_a_message_or_refused(raw: bytes) -> None:
         b"\x00\x53\x79\x40",
     ],
 )
-def test_what_is_no_message_is_refused(raw: bytes) -> None:
+def test_invalid_messages_are_refused(raw: bytes) -> None:
     with pytest.raises(DecodeError):
         message_of(raw)

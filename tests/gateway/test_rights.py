@@ -1,4 +1,4 @@
-"""Who may connect, and what for: tokens, keys, and the rights of database roles."""
+"""Tokens, keys, and the rights of database roles."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_token_is_checked(
 @pytest.mark.parametrize(
     "broken", ["", "SharedAccessSignature ", "Bearer x", "SharedAccessSignature sr=a&sig=b&se=c&skn=shop"]
 )
-def test_what_is_no_token_is_refused(opened: RawClient, broken: str) -> None:
+def test_invalid_tokens_are_refused(opened: RawClient, broken: str) -> None:
     answer = opened.request("$cbs", "put-token", broken, type="jwt", name="sb://localhost/orders")
     assert answer["status-code"] == UNAUTHORIZED
     assert answer["error-condition"] == "amqp:unauthorized-access"
@@ -178,7 +178,7 @@ def test_the_rights_of_the_role_hold(gateway: Served, orders: QueueClient, key_f
     assert [found.body for found in orders.queue("orders").peek(max_messages=9)] == [b"2"]
 
 
-def test_a_signature_that_somebody_else_has_made(gateway: Served, database: Database, orders: QueueClient) -> None:
+def test_a_signature_that_was_made_elsewhere(gateway: Served, database: Database, orders: QueueClient) -> None:
     signed = token("sb://localhost/orders", "shop", key_of(database, "shop"))
     host, port = gateway.address
     given = f"Endpoint=sb://{host}:{port};SharedAccessSignature={signed};UseDevelopmentEmulator=true"
@@ -195,7 +195,7 @@ def test_the_keys_differ_with_the_secret_the_name_and_the_salt() -> None:
     assert len({derived(*one) for one in given}) == len(given)
 
 
-def test_the_sdk_says_that_the_key_is_wrong(gateway: Served, orders: QueueClient) -> None:
+def test_an_unknown_key_is_an_error_of_the_sdk(gateway: Served, orders: QueueClient) -> None:
     wrong = gateway.connection_string().replace("SharedAccessKeyName=shop", "SharedAccessKeyName=nobody")
     with (
         ServiceBusClient.from_connection_string(wrong, retry_total=0) as azure,

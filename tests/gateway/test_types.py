@@ -133,7 +133,7 @@ def test_a_performative_is_read_by_its_code_and_by_its_symbol() -> None:
         Described(0x15, [True, 1, None, None, None, None, None]),  # a field too many
     ],
 )
-def test_what_is_no_performative_is_refused(value: Any) -> None:
+def test_invalid_performatives_are_refused(value: Any) -> None:
     with pytest.raises(DecodeError):
         performative_of(value)
 
@@ -154,6 +154,6 @@ def test_frames_are_found_however_they_arrive(bodies: list[bytes], chunk: int) -
 @pytest.mark.parametrize(
     "data", [b"GET / HTTP/1.1\r\n", b"\0\0\0\x07\x02\0\0\0", b"\0\0\x02\x01\x02\0\0\0", b"\0\0\0\x10\x09\0\0\0"]
 )
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
+def test_invalid_frames_are_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         list(FrameReader(512).feed(data))

@@ -10,7 +10,7 @@ from pgqueue.gateway.amqp.types import DecodeError
 
 AMQP, SASL = 0, 1
 
-#: What a connection, and its part that signs in, begins with.
+#: The headers with which a connection, and the SASL part of it, begin.
 HEADERS = {AMQP: b"AMQP\x00\x01\x00\x00", SASL: b"AMQP\x03\x01\x00\x00"}
 
 EMPTY = b"\0\0\0\x08\x02\0\0\0"
@@ -54,7 +54,7 @@ class FrameReader:
                 continue
             size, offset, kind, channel = _HEADER.unpack_from(ahead, position)
             if size > self._max or offset < 2 or offset * 4 > size or kind not in HEADERS:
-                raise DecodeError("what came is no frame of AMQP, or one that is too large")
+                raise DecodeError("the frame is invalid, or too large")
             if len(ahead) - position < size:
                 break
             body = bytes(ahead[position + offset * 4 : position + size])

@@ -1,4 +1,4 @@
-"""The performatives and states of AMQP 1.0: what peers tell each other. See parts 2 to 5 of the specification."""
+"""The performatives of AMQP 1.0, and the states of deliveries. See parts 2 to 5 of the specification."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class Transfer(Performative):
 
 @performative(0x15, "disposition")
 class Disposition(Performative):
-    """What became of deliveries."""
+    """The states of deliveries."""
 
     role: bool
     first: UInt
@@ -356,7 +356,7 @@ class SaslOutcome(Performative):
 def performative_of(value: Any) -> Any:
     """The performative that a described list is. Raises DecodeError."""
     if not isinstance(value, Described) or not isinstance(value.value, list) or value.descriptor not in KINDS:
-        raise DecodeError("what came is no performative of AMQP")
+        raise DecodeError("this is no performative of AMQP")
     return KINDS[value.descriptor].of(value.value)
 
 

@@ -36,7 +36,7 @@ BODIES = {DATA, SEQUENCE, VALUE}
 
 
 def mark(code: int) -> bytes:
-    """What a section begins with."""
+    """The bytes with which a section begins."""
     return bytes((0, 0x53, code))
 
 
@@ -50,7 +50,7 @@ class Sections:
     body: list[tuple[int, int]] = field(default_factory=list)
 
     def values(self, code: int) -> Any:
-        """What a section holds, decoded; None if there is none."""
+        """The value of a section; None if there is none."""
         place = self.places.get(code)
         return None if place is None else types.decode(self.raw, place[0])[0]
 

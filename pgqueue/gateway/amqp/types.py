@@ -1,7 +1,8 @@
 """The type system of AMQP 1.0: values from bytes, and bytes from values. See part 1 of the specification.
 
 A value is decoded as what Python has: integers of all widths are ``int``. Where the width matters, it is in
-:func:`type_at`. What is encoded has the type of Python's value, or is :class:`Encoded` already, by :data:`ENCODERS`.
+:func:`type_at`. Values are encoded by their class; :data:`ENCODERS`
+make :class:`Encoded` values of other types.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Encoded(bytes):
 
 
 class Described(NamedTuple):
-    """A value with a descriptor, which says what it means."""
+    """A value with a descriptor, which gives it a meaning."""
 
     descriptor: Any
     value: Any
@@ -106,7 +107,7 @@ def entries_of(buffer: bytes, position: int) -> list[tuple[Any, int, int]]:
         position = end_of(buffer, begin)
         entries.append((key, begin, position))
     if position != end or count % 2:
-        raise DecodeError("a map does not end where it says")
+        raise DecodeError("the size of a map is wrong")
     return entries
 
 
@@ -176,7 +177,7 @@ def _values(size: int) -> Callable[[bytes, int], tuple[list[Any], int]]:
             value, position = DECODERS[buffer[position]](buffer, position + 1)
             values.append(value)
         if position != end:
-            raise DecodeError("a list or map does not end where it says")
+            raise DecodeError("the size of a list or map is wrong")
         return values, end
 
     return read
@@ -206,7 +207,7 @@ def _array(size: int) -> _Decoder:
             value, position = decoder(buffer, position)
             values.append(Described(descriptor, value) if is_described else value)
         if position != end:
-            raise DecodeError("an array does not end where it says")
+            raise DecodeError("the size of an array is wrong")
         return values, end
 
     return read
