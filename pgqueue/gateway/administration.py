@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import socket
 from asyncio import create_task
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -19,15 +19,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pgqueue import RuleProperties
 from pgqueue.aio import QueueClient
 from pgqueue.errors import PGQueueError, QueueNotFoundError, RuleNotFoundError, TopicNotFoundError
 from pgqueue.gateway import atom
-from pgqueue.gateway.conditions import ARGUMENT, NOT_FOUND, Refusal, described
+from pgqueue.gateway.conditions import ARGUMENT, NOT_FOUND, Refusal, described, log, text_of
 from pgqueue.gateway.entities import entity_of
 from pgqueue.gateway.gateway import Gateway
 from pgqueue.gateway.keys import granted
-
-logger = logging.getLogger("pgqueue.gateway")
 
 MOST = 100
 LARGEST = 1024 * 1024
@@ -142,8 +141,8 @@ def _given(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changed(settings: dict[str, Any], known: Any) -> dict[str, Any]:
-    """The settings that differ: some cannot be changed, and clients send all of them."""
-    return {name: value for name, value in settings.items() if str(value) != str(getattr(known, name))}
+    """The settings that differ: some cannot be changed, and clients send all of them, as they were shown."""
+    return {name: value for name, value in settings.items() if value != atom.as_read(name, getattr(known, name))}
 
 
 # -- subscriptions and rules -------------------------------------------------------------------------------------------
@@ -200,9 +199,14 @@ async def list_rules(call: Call, topic: str, subscription: str) -> Any:
 
 async def get_rule(call: Call, topic: str, subscription: str, rule: str) -> Any:
     """A rule."""
+    found = await _rule(call, topic, subscription, rule)
+    return HTTPStatus.OK, call.entry(rule, atom.rule_description(found))
+
+
+async def _rule(call: Call, topic: str, subscription: str, rule: str) -> RuleProperties:
     for found in await call.client.list_rules(topic, subscription):
         if found.name == rule:
-            return HTTPStatus.OK, call.entry(rule, atom.rule_description(found))
+            return found
     raise RuleNotFoundError(f"subscription {subscription} of {topic} has no rule {rule!r}")
 
 
@@ -210,10 +214,17 @@ async def put_rule(call: Call, topic: str, subscription: str, rule: str) -> Any:
     """Create a rule, or replace it."""
     _, element = call.content("RuleDescription")
     _, filter, properties = atom.rule_of(element)
-    if call.is_update:
-        await get_rule(call, topic, subscription, rule)
+    create = partial(call.client.create_rule, topic, subscription, rule)
+    if not call.is_update:
+        await create(filter=filter, set_properties=properties)
+    else:
+        former = await _rule(call, topic, subscription, rule)
         await call.client.delete_rule(topic, subscription, rule)
-    await call.client.create_rule(topic, subscription, rule, filter=filter, set_properties=properties)
+        try:
+            await create(filter=filter, set_properties=properties)
+        except PGQueueError:
+            await create(filter=former.filter, set_properties=former.set_properties)
+            raise
     _, entry = await get_rule(call, topic, subscription, rule)
     return HTTPStatus.OK if call.is_update else HTTPStatus.CREATED, entry
 
@@ -274,10 +285,10 @@ def application(gateway: Gateway) -> Starlette:
     async def answer(request: Request) -> Response:
         try:
             status, element = await _answer(gateway, request)
-        except PGQueueError as error:
-            logger.info("%s %s: %s", request.method, request.url.path, error, extra={"tracking_id": error.tracking_id})
+        except Exception as error:  # noqa: BLE001 - each request is answered
+            log(error, f"{request.method} {request.url.path}")
             status = described(error)[1]
-            return Response(atom.error(status, str(error)), status, media_type="application/xml")
+            return Response(atom.error(status, text_of(error)), status, media_type="application/xml")
         body = b"" if element is None else ET.tostring(element, xml_declaration=True, encoding="utf-8")
         return Response(body, status, media_type="application/atom+xml;type=entry;charset=utf-8")
 
@@ -289,7 +300,7 @@ def application(gateway: Gateway) -> Starlette:
             "pgqueue_gateway_connections": len(gateway.connections),
             "pgqueue_gateway_links": gateway.links,
             "pgqueue_gateway_messages_held": len(gateway.held),
-            "pgqueue_gateway_sessions_held": len(gateway.accepted),
+            "pgqueue_gateway_sessions_held": sum(len(one.accepted) for one in gateway.connections),
         }
         text = "".join(f"# TYPE {name} gauge\n{name} {value}\n" for name, value in figures.items())
         return Response(text, media_type="text/plain; version=0.0.4")

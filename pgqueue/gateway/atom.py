@@ -52,9 +52,8 @@ def _read_duration(text: str) -> timedelta | None:
     if found is None:
         raise Refusal(ARGUMENT, f"{text!r} is no duration of ISO 8601, such as PT5M")
     days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    if days > LONGEST.days:
-        return None
-    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    total = 86_400 * days + 3600 * hours + 60 * minutes + seconds
+    return None if total > LONGEST.total_seconds() else timedelta(seconds=total)
 
 
 def _read_truth(text: str) -> bool:
@@ -64,7 +63,7 @@ def _read_truth(text: str) -> bool:
 
 
 def _read_number(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise Refusal(ARGUMENT, f"{text!r} is no number")
     return int(text)
 
@@ -159,10 +158,11 @@ SETTINGS = {"QueueDescription": OF_QUEUES, "TopicDescription": OF_TOPICS, "Subsc
 def content_of(body: bytes) -> tuple[str, ET.Element]:
     """The kind of the content of an entry, and its element. Raises Refusal."""
     try:
-        if b"<!" in body:
+        text = body.decode("utf-8-sig")
+        if "<!" in text:
             raise Refusal(ARGUMENT, "the entry has a document type, or a comment")
-        entry = ET.fromstring(body)  # noqa: S314 - entities need a document type, which was refused
-    except (ET.ParseError, ValueError) as error:
+        entry = ET.fromstring(text)  # noqa: S314 - entities need a document type, which was refused
+    except (ET.ParseError, LookupError, ValueError) as error:
         raise Refusal(ARGUMENT, f"the body is no entry of Atom: {error}") from None
     content = entry.find(f"{{{ATOM}}}content")
     if content is None or len(content) != 1:
@@ -184,6 +184,12 @@ def settings_of(kind: str, described: ET.Element) -> dict[str, Any]:
         elif name not in REPORTED and (text or len(element)):
             raise Refusal(ARGUMENT, f"pgqueue does not have {name}: leave it out")
     return found
+
+
+def as_read(setting: str, value: Any) -> Any:
+    """A setting as a client sends it back that was shown this value."""
+    how = next(how for name, how in OF_QUEUES.values() if name == setting)
+    return None if value is None else how.read(how.write(value))
 
 
 def description(kind: str, properties: Any, runtime: Any, **more: Any) -> ET.Element:

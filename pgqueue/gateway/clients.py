@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgqueue.aio import Queue, QueueClient, Topic
@@ -69,6 +71,6 @@ class RoleClient:
 def as_role(dsn: str, role: str) -> str:
     """The DSN with which a connection takes the role on when it begins."""
     conninfo = dsns.for_libpq(dsn)
-    quoted = role.replace("\\", "\\\\").replace(" ", "\\ ")
+    quoted = re.sub(r"([\\\s])", r"\\\1", role)
     options = f"{conninfo_to_dict(conninfo).get('options') or ''} -c role={quoted}".strip()
     return make_conninfo(conninfo, options=options, application_name="pgqueue gateway")

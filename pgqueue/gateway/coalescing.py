@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+logger = logging.getLogger("pgqueue.gateway")
 
 
 class Coalescer(Generic[T]):
@@ -32,4 +35,7 @@ class Coalescer(Generic[T]):
     async def _empty(self) -> None:
         while self._waiting:
             taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-            await self._run(taken)
+            try:
+                await self._run(taken)
+            except Exception:  # those that come later are taken care of
+                logger.exception("a call for %s items has failed", len(taken))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 
 from pgqueue import errors
 from pgqueue.gateway.amqp.performatives import Error
 from pgqueue.gateway.amqp.types import DecodeError, Symbol
+
+logger = logging.getLogger("pgqueue.gateway")
 
 TIMEOUT = "com.microsoft:timeout"
 NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED = "amqp:not-allowed", "amqp:not-found", "amqp:not-implemented"
@@ -73,9 +76,26 @@ def described(failure: Exception) -> tuple[str, HTTPStatus]:
     return found
 
 
+def text_of(failure: Exception) -> str:
+    """The text of an error for a client. Errors of the database are not for everybody: these are in the log."""
+    tracking_id = getattr(failure, "tracking_id", None)
+    if not isinstance(failure, Refusal | DecodeError) and described(failure)[0] in (INTERNAL, BUSY):
+        return f"the gateway cannot do this now [tracking id {tracking_id}]" if tracking_id else "an internal error"
+    return str(failure)
+
+
+def log(error: BaseException, what: str) -> None:
+    """Log a refusal in one line, and an unexpected error with its traceback."""
+    is_known = isinstance(error, errors.PGQueueError | DecodeError)
+    logger.log(
+        logging.INFO if is_known else logging.ERROR, "%s: %s", what, error,
+        exc_info=None if is_known else error, extra={"tracking_id": getattr(error, "tracking_id", "")},
+    )  # fmt: skip
+
+
 def error_of(failure: Exception) -> Error:
     """The error of AMQP, which has all three fields: some SDKs do not read it otherwise."""
-    condition, text = described(failure)[0], str(failure)
+    condition, text = described(failure)[0], text_of(failure)
     if condition == NOT_FOUND:  # an SDK looks for these words
         text = f"The messaging entity that was named could not be found: {text}"
     return Error(Symbol(condition), text, {Symbol("tracking-id"): getattr(failure, "tracking_id", "")})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pgqueue.aio import Session as AcceptedSession
 from pgqueue.errors import PGQueueError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp import frames, types
@@ -30,7 +30,7 @@ from pgqueue.gateway.amqp.performatives import (
     performative_of,
 )
 from pgqueue.gateway.amqp.types import DecodeError, Symbol
-from pgqueue.gateway.conditions import Refusal, error_of
+from pgqueue.gateway.conditions import Refusal, error_of, log
 from pgqueue.gateway.entities import CBS, MANAGEMENT, entity_of
 from pgqueue.gateway.keys import Grant, granted
 from pgqueue.gateway.links import Link, ReplyLink
@@ -43,13 +43,15 @@ from pgqueue.gateway.transactions import CoordinatorLink, Transaction
 if TYPE_CHECKING:
     from pgqueue.gateway.gateway import Gateway
 
-logger = logging.getLogger("pgqueue.gateway")
-
 #: After so many seconds without a frame a connection is closed; clients get half of it as the limit.
 SILENCE = 120.0
 
-#: A client that has not opened its connection after so many seconds is sent away.
+#: A client that has not signed in after so many seconds is sent away; until then it may have few links.
 PATIENCE = 30.0
+LINKS_OF_STRANGERS = 4
+
+#: How many requests of a connection are answered at a time.
+REQUESTS = 20
 
 #: The ways to sign in: those of Service Bus. All but PLAIN leave it to tokens.
 MECHANISMS = ("MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL")
@@ -75,6 +77,8 @@ class Connection:
         self.sessions: dict[int, Session] = {}
         self.grants: dict[str, Grant] = {}
         self.transactions: dict[bytes, Transaction] = {}
+        self.accepted: dict[tuple[str, str], AcceptedSession] = {}
+        self.requests = asyncio.Semaphore(REQUESTS)
         self.max_frame_size = frames.SMALLEST
         self.is_open = False
         self.is_closed = False
@@ -126,7 +130,7 @@ class Connection:
             raise DecodeError("a client signs in with sasl-init")
         try:
             if init.mechanism == "PLAIN":
-                _, name, password = ((init.initial_response or b"") + b"\0\0").decode().split("\0")[:3]
+                _, name, password = ((init.initial_response or b"") + b"\0\0").decode(errors="replace").split("\0")[:3]
                 self.grants[""] = await self.gateway.keys.check_password(name, password)
             elif init.mechanism not in MECHANISMS:
                 raise Refusal(conditions.UNAUTHORIZED, f"there is no mechanism {init.mechanism!r}")
@@ -164,6 +168,8 @@ class Connection:
                 raise Refusal("amqp:illegal-state", f"no session was begun on channel {frame.channel}")
 
     def _open(self, opened: Open) -> None:
+        if self.is_open:
+            raise Refusal("amqp:illegal-state", "the connection is open already")
         self.max_frame_size = max(min(opened.max_frame_size or 2**32 - 1, self.gateway.settings.max_frame_size), 512)
         self._silence = (opened.idle_time_out or 0) / 1000
         self.is_open = True
@@ -180,7 +186,10 @@ class Connection:
     # -- links ---------------------------------------------------------------------------------------------------------
 
     def link_for(self, session: Session, attach: Attach) -> Link:
-        """The link that a client attaches."""
+        """The link that a client attaches. Raises Refusal and DecodeError."""
+        links = sum(len(one.links) for one in self.sessions.values())
+        if not self.grants and links >= LINKS_OF_STRANGERS:
+            raise Refusal(conditions.UNAUTHORIZED, "the client has not signed in: put a token to $cbs")
         source, target = part_of(attach.source), part_of(attach.target)
         if isinstance(target, Coordinator):
             return CoordinatorLink(session, attach, "")
@@ -211,7 +220,9 @@ class Connection:
             for link in list(session.links.values()):
                 if link.is_attached and link.entity:
                     try:
-                        self.grant_for(link.entity)
+                        grant = self.grant_for(link.entity)
+                        if link.role_name not in (None, grant.key.role):
+                            raise Refusal(conditions.UNAUTHORIZED, "the token was replaced by one of another role")
                     except Refusal as refusal:
                         link.detach(error_of(refusal))
 
@@ -255,12 +266,8 @@ class Connection:
             self.fail(error)
 
     def log(self, error: BaseException, what: str) -> None:
-        """Log a refusal in one line, and an unexpected error with its traceback."""
-        is_known = isinstance(error, PGQueueError | DecodeError)
-        logger.log(
-            logging.INFO if is_known else logging.ERROR, "%s: %s: %s", self.peer, what, error,
-            exc_info=None if is_known else error, extra={"tracking_id": getattr(error, "tracking_id", "")},
-        )  # fmt: skip
+        """Log what was refused, or has failed."""
+        log(error, f"{self.peer}: {what}")
 
     def fail(self, error: BaseException) -> None:
         """Close the connection because of an error."""
@@ -288,5 +295,5 @@ class Connection:
             self._wire.close()
 
     def is_late(self) -> bool:
-        """Whether the client has taken too long to open the connection."""
-        return not self.is_open and time.monotonic() - self._began > PATIENCE
+        """Whether the client has taken too long to open the connection and to sign in."""
+        return not self.grants and time.monotonic() - self._began > PATIENCE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 CBS, MANAGEMENT = "$cbs", "/$management"
 DEAD_LETTERS, TRANSFER = "/$deadletterqueue", "/$transfer/$deadletterqueue"
@@ -15,6 +15,6 @@ SUFFIXES = re.compile(r"/\$(management|deadletterqueue|transfer(?=/))", re.IGNOR
 
 def entity_of(address: str) -> str:
     """The entity that an address names, with or without a scheme and a host, as queues are named."""
-    path = urlparse(address).path if "://" in address else address
+    path = address.partition("://")[2].partition("/")[2] if "://" in address else address
     named = SUBSCRIPTIONS.sub("/Subscriptions/", unquote(path).strip("/"))
     return SUFFIXES.sub(lambda found: found[0].lower(), named)

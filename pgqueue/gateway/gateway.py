@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pgqueue
-from pgqueue.aio import ReceivedMessage, Session
+from pgqueue.aio import ReceivedMessage
 from pgqueue.errors import PGQueueError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.clients import RoleClient
@@ -29,25 +29,29 @@ EVERY = 15.0
 GRACE = timedelta(minutes=1)
 
 
+#: How many transactions of clients are committed at a time, each on a connection of its own.
+COMMITS = 8
+
+
 class Memory:
     """How many bytes of messages have arrived that are not stored yet. Beyond the bound nothing more is read."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
-        self._taken = 0
+        self.taken = 0
         self._has_room = asyncio.Event()
         self._has_room.set()
 
     def take(self, size: int) -> None:
         """So many bytes have arrived."""
-        self._taken += size
-        if self._taken > self._bound:
+        self.taken += size
+        if self.taken > self._bound:
             self._has_room.clear()
 
     def give_back(self, size: int) -> None:
         """So many bytes are stored."""
-        self._taken -= size
-        if self._taken <= self._bound:
+        self.taken -= size
+        if self.taken <= self._bound:
             self._has_room.set()
 
     async def room(self) -> None:
@@ -65,8 +69,8 @@ class Gateway:
         self.keys = KeyRing(settings.dsn, settings.schema, settings.secret)
         self.memory = Memory(settings.memory)
         self.held: dict[UUID, Held] = {}
-        self.accepted: dict[tuple[str, str], Session] = {}
         self.links = 0
+        self.commits = asyncio.Semaphore(COMMITS)
         self.connections: set[Connection] = set()
         self.handlers: set[asyncio.Task[Any]] = set()
         self.is_stopping = False
@@ -89,6 +93,8 @@ class Gateway:
         """A client has connected."""
         connection = Connection(self, wire, peer)
         self.connections.add(connection)
+        if self.is_stopping:
+            connection.close()
         if (task := asyncio.current_task()) is not None:
             self.handlers.add(task)
             task.add_done_callback(self.handlers.discard)
@@ -109,6 +115,7 @@ class Gateway:
             self.held.pop(tag_of(held.received), None)
         else:
             held.link.settled(held)
+            held.link.session.settled(held.delivery_id)
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, waits: bool = False) -> asyncio.Task[Any]:
         """Run something that outlives its connection; at the end, what only ``waits`` is cancelled."""
@@ -153,7 +160,7 @@ class Gateway:
                 logger.warning("the keys could not be read, and stay as they were: %s", error)
             now = datetime.now(UTC)
             for token, held in list(self.held.items()):
-                until = held.received.locked_until
+                until = held.received.locked_until if held.link is None else held.link.locked_until(held)
                 if until is not None and until + GRACE < now:
                     del self.held[token]
                     if held.link is not None:

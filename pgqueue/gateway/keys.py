@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any, LiteralString
 from urllib.parse import unquote
 
@@ -19,6 +21,9 @@ from pgqueue.gateway.entities import entity_of
 from pgqueue.model.schemas import in_schema
 from pgqueue.transports import dsn as dsns
 from pgqueue.transports.translation import translate
+
+#: Unknown names do not make the gateway read the keys more often than after so many seconds.
+LEAST = 0.5
 
 PREFIX = "SharedAccessSignature "
 
@@ -34,7 +39,7 @@ class Key:
 
     name: str
     role: str
-    value: str
+    value: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -71,9 +76,12 @@ class KeyRing:
     def __init__(self, dsn: str, schema: str, secret: bytes) -> None:
         self._dsn, self._schema, self._secret = dsns.for_libpq(dsn), schema, secret
         self._keys: Mapping[str, Key] = {}
+        self._read_at = -inf
+        self._reading = asyncio.Lock()
 
     async def read(self) -> None:
         """Read the keys again. Raises AccessDeniedError unless the gateway's role is an administrator of pgqueue."""
+        self._read_at = time.monotonic()
         rows = await self.rows(KEYS)
         found = [Key(name, role, derived(self._secret, name, bytes(salt))) for name, role, salt in rows]
         self._keys = {key.name: key for key in found}
@@ -109,7 +117,10 @@ class KeyRing:
     async def key(self, name: str) -> Key:
         """A key by its name; one that is not known yet is looked for. Raises Refusal."""
         if name not in self._keys:
-            await self.read()
+            async with self._reading:
+                await asyncio.sleep(self._read_at + LEAST - time.monotonic())
+                if name not in self._keys:
+                    await self.read()
         if name not in self._keys:
             raise Refusal(UNAUTHORIZED, f"no key is called {name!r}: `pgqueue gateway keys create` makes one")
         return self._keys[name]

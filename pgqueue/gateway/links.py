@@ -18,13 +18,17 @@ from pgqueue.gateway.amqp.performatives import (
     Transfer,
 )
 from pgqueue.gateway.amqp.types import Symbol
-from pgqueue.gateway.conditions import Refusal
+from pgqueue.gateway.conditions import Refusal, error_of
+from pgqueue.gateway.entities import CBS
 
 if TYPE_CHECKING:
     from pgqueue.gateway.session import Session
 
 #: How many messages a client may send ahead on a link.
 CREDIT = 200
+
+#: How many answers wait for a client that does not take them.
+MOST_REPLIES = 100
 
 WRAP = 2**32
 
@@ -44,6 +48,8 @@ class Link:
     """A link. It is attached by the client; the gateway answers when it has found what the link is for."""
 
     role = SENDER
+    #: The role of the database that it was attached with.
+    role_name: str | None = None
 
     def __init__(self, session: Session, attach: Attach, address: str) -> None:
         self.session = session
@@ -93,6 +99,11 @@ class Link:
         """The client has sent the state of the link."""
 
 
+def left(since: int, granted: int, now: int) -> int:
+    """How much is left of what a peer has granted since it saw a count, which is larger now."""
+    return max(granted - (now - since) % WRAP, 0)
+
+
 class IncomingLink(Link):
     """A link on which the client sends."""
 
@@ -118,26 +129,32 @@ class IncomingLink(Link):
             if self._arrived >= self._given:
                 raise Refusal("amqp:link:transfer-limit-exceeded", "the link has no credit for this message")
             self._first = transfer
+        gateway = self.session.connection.gateway
         if transfer.aborted:
-            self._forget_parts()
+            self.closed()
             return
+        gateway.memory.take(len(payload))
         self._parts.append(payload)
         self._size += len(payload)
-        if self._size > self.session.connection.gateway.settings.max_message_size:
-            self._forget_parts()
+        if self._size > gateway.settings.max_message_size:
+            self.closed()
             raise Refusal(conditions.TOO_LARGE, "the message is larger than the link's max-message-size")
         if transfer.more:
             return
         first, raw = self._first, b"".join(self._parts)
-        self._forget_parts()
+        self._parts, self._first, self._size = [], None, 0
         self._arrived += 1
         self._open += 1
         if first.delivery_id is None:
+            gateway.memory.give_back(len(raw))
             raise Refusal(conditions.NOT_ALLOWED, "the first transfer of a message has no delivery-id")
-        self.session.connection.gateway.memory.take(len(raw))
         state = transfer.state if transfer.state is not None else first.state
         settled = bool(first.settled or transfer.settled)
-        self.arrived(Delivery(first.delivery_id, raw, first.message_format or 0, settled, state))
+        try:
+            self.arrived(Delivery(first.delivery_id, raw, first.message_format or 0, settled, state))
+        except Exception:
+            gateway.memory.give_back(len(raw))
+            raise
 
     def arrived(self, delivery: Delivery) -> None:
         """A message has arrived: :meth:`settle` it some time."""
@@ -160,7 +177,9 @@ class IncomingLink(Link):
         self._given = allowed
         self.session.flow(self.handle, delivery_count=self._arrived % WRAP, link_credit=self._given - self._arrived)
 
-    def _forget_parts(self) -> None:
+    def closed(self) -> None:
+        """Forget a message that has not arrived whole."""
+        self.session.connection.gateway.memory.give_back(self._size)
         self._parts, self._first, self._size = [], None, 0
 
     def flow(self, flow: Flow) -> None:
@@ -184,9 +203,7 @@ class OutgoingLink(Link):
         """The client has room for more messages, or for none."""
         if flow.link_credit is None:
             return
-        self.credit = max(((flow.delivery_count or 0) + flow.link_credit - self._count) % WRAP, 0)
-        if self.credit > WRAP // 2:  # it takes back credit that was used meanwhile
-            self.credit = 0
+        self.credit = left(flow.delivery_count or 0, flow.link_credit, self._count)
         self.drains = bool(flow.drain)
         if flow.echo:
             self.tell()
@@ -210,6 +227,8 @@ class OutgoingLink(Link):
 
     def tell(self, *, drain: bool | None = None) -> None:
         """Send the client the state of the link."""
+        if not self.session.holds(self):
+            return
         self.session.flow(self.handle, delivery_count=self._count, link_credit=self.credit, drain=drain, available=0)
 
     def disposed(self, delivery_id: int, disposition: Disposition, state: Any) -> None:
@@ -224,9 +243,17 @@ class ReplyLink(OutgoingLink):
         self.name = name
         self._waiting: list[bytes] = []
 
+    @property
+    def entity(self) -> str:
+        """The entity that a token must cover; none for answers to tokens."""
+        return "" if self.address == CBS else self.address
+
     def reply(self, raw: bytes) -> None:
-        """Send an answer as soon as the client can receive it."""
+        """Send an answer as soon as the client can receive it. One that never can is detached."""
         self._waiting.append(raw)
+        if len(self._waiting) > MOST_REPLIES:
+            self.detach(error_of(Refusal(conditions.LIMIT, "the client takes no answers to its requests")))
+            return
         self.credited()
 
     def credited(self) -> None:

@@ -20,6 +20,7 @@ from pgqueue.gateway.receiving import Held, kind_of, settle, tag_of
 
 if TYPE_CHECKING:
     from pgqueue.gateway.clients import RoleClient
+    from pgqueue.gateway.connection import Connection
     from pgqueue.gateway.gateway import Gateway
     from pgqueue.gateway.requests import Request
 
@@ -37,7 +38,12 @@ class Place:
 
     client: RoleClient
     entity: str
-    gateway: Gateway
+    connection: Connection
+
+    @property
+    def gateway(self) -> Gateway:
+        """The gateway."""
+        return self.connection.gateway
 
     @property
     def queue(self) -> Queue:
@@ -47,9 +53,9 @@ class Place:
     def session(self, request: Request) -> Session:
         """The session that the client has accepted. Raises SessionLockLostError."""
         session_id = request.argument("session-id", str)
-        accepted = self.gateway.accepted.get((self.entity, session_id))
+        accepted = self.connection.accepted.get((self.entity, session_id))
         if accepted is None:
-            raise SessionLockLostError(f"the session {session_id!r} of {self.entity} is not held at this gateway")
+            raise SessionLockLostError(f"the session {session_id!r} of {self.entity} is not held by this connection")
         return accepted
 
     def held(self, tokens: Iterable[UUID]) -> list[Held]:
@@ -69,7 +75,13 @@ async def peek(place: Place, request: Request) -> Any:
         found = await place.queue.peek(max_messages=most, from_sequence_number=first)
     else:
         found = await place.session(request).peek(max_messages=most, from_sequence_number=first)
-    return {"messages": [{"message": encoded(message)} for message in found]} if found else None
+    shown, size = [], 0
+    for message in found:
+        shown.append({"message": encoded(message)})
+        size += len(message.raw_body)
+        if size > place.gateway.settings.max_message_size:
+            break
+    return {"messages": shown} if shown else None
 
 
 async def renew_lock(place: Place, request: Request) -> Any:
@@ -155,7 +167,10 @@ async def delete_messages(place: Place, request: Request) -> Any:
     """Delete messages that were sent before a time, except those that are locked."""
     most = min(request.argument("message-count", int), 4000)
     before = request.argument("enqueued-time-utc", types.Timestamp, None)
-    older = None if before is None else max(datetime.now(UTC) - before.as_datetime(), types.MILLISECOND * 0)
+    try:
+        older = None if before is None else max(datetime.now(UTC) - before.as_datetime(), types.MILLISECOND * 0)
+    except OverflowError:
+        raise Refusal(ARGUMENT, "enqueued-time-utc is in a year that does not exist") from None
     return {"message-count": types.int_(await place.queue.delete_matching(older_than=older, max_messages=most))}
 
 

@@ -69,9 +69,9 @@ def message_of(raw: bytes, *, json_bodies: bool = False) -> Message:
     """The message that a client has sent. Raises DecodeError."""
     sections = sections_of(raw)
     kept: dict[str, Any] = {}
-    header = _values(sections, parts.HEADER, list)
-    given = dict(zip(parts.FIELDS, _values(sections, parts.PROPERTIES, list), strict=False))
-    annotations = _values(sections, parts.ANNOTATIONS, dict)
+    header = sections.whole(parts.HEADER, list)
+    given = dict(zip(parts.FIELDS, sections.whole(parts.PROPERTIES, list), strict=False))
+    annotations = sections.whole(parts.ANNOTATIONS, dict)
     fields: dict[str, Any] = {ours: _text(given.get(theirs), theirs) for theirs, ours in TEXTS.items()}
     fields |= {name: _identifier(name, given.get(name), kept) for name in IDS}
     if others := {name: _storable(given[name]) for name in OTHERS if given.get(name) is not None}:
@@ -127,13 +127,6 @@ def _encoded(message: PeekedMessage, properties: dict[str, Any], kept: dict[str,
 # -- from clients ------------------------------------------------------------------------------------------------------
 
 
-def _values(sections: Sections, code: int, kind: type) -> Any:
-    values = sections.values(code)
-    if values is not None and not isinstance(values, kind):
-        raise DecodeError(f"section {code:#x} of the message is not a {kind.__name__}")
-    return kind() if values is None else values
-
-
 def _text(value: Any, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise DecodeError(f"{name} is {type(value).__name__}, and not a text")
@@ -177,7 +170,7 @@ def _time_to_live(header: list[Any], given: dict[str, Any]) -> timedelta | None:
     created, expires = given.get("creation_time"), given.get("absolute_expiry_time")
     if isinstance(created, int) and isinstance(expires, int) and expires - created > milliseconds:
         milliseconds = expires - created  # the header holds 49 days at the most
-    return min(timedelta(milliseconds=max(milliseconds, 1)), LONGEST)
+    return timedelta(milliseconds=min(max(milliseconds, 1), LONGEST // types.MILLISECOND))
 
 
 def _moment(value: Any) -> datetime | None:
@@ -219,15 +212,17 @@ def _property(value: Any, kind: str) -> tuple[Any, str]:
             return value.as_datetime(), kind
         except OverflowError:
             return value, "encoded"
+    if not _is_stored(value):
+        return value, "encoded"
     if kind in KEPT_TYPES:
         return (str(value) if isinstance(value, Symbol) else value), kind
-    return value, kind if kind in NATURAL and _is_stored(value) else "encoded"
+    return value, kind if kind in NATURAL else "encoded"
 
 
 def _is_stored(value: Any) -> bool:
     """Whether JSON has the value: PostgreSQL's text has no NUL, and its numbers are finite."""
     if isinstance(value, str):
-        return "\0" not in value
+        return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in value)
     return not isinstance(value, float) or value - value == 0
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -58,6 +58,10 @@ FIRST_GUESS = 64 * 1024
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
+#: The states with which a client settles a message.
+TERMINAL = (Accepted, Rejected, Released, Modified)
+
+
 def tag_of(received: ReceivedMessage) -> UUID:
     """The token of a delivery. Messages of one receive share a lock token; on a link each needs one of its own."""
     return UUID(int=received.lock_token.int ^ received.sequence_number)
@@ -75,10 +79,10 @@ class Held:
 
 @dataclass(slots=True)
 class Settlement:
-    """How to settle a message, and a function to call with the outcome."""
+    """How to settle a message, and a function to call with the outcome. Those of one ``kind`` are made in one call."""
 
     held: Held
-    state: Any
+    kind: tuple[Any, ...]
     properties: dict[str, Any] | None
     done: Callable[[Exception | None], None]
 
@@ -116,7 +120,7 @@ class Settler:
     async def _settle(self, settlements: list[Settlement]) -> None:
         by_kind: dict[tuple[Any, ...], list[Settlement]] = {}
         for settlement in settlements:
-            by_kind.setdefault(kind_of(settlement.state, settlement.properties), []).append(settlement)
+            by_kind.setdefault(settlement.kind, []).append(settlement)
         for kind, same in by_kind.items():
             for settlement, error in zip(same, await self._outcomes(kind, same), strict=True):
                 settlement.done(error)
@@ -126,9 +130,11 @@ class Settler:
         for pause in (*PAUSES, None):
             try:
                 return await settle(self._queue, kind, received, same[0].properties)
-            except PGQueueError as error:  # of the database, not of one message
-                if pause is None or not error.is_transient:
+            except PGQueueError as error:
+                if pause is None or (not error.is_transient and len(same) == 1):
                     return [error] * len(same)
+                if not error.is_transient:  # of one of them
+                    return [(await self._outcomes(kind, [settlement]))[0] for settlement in same]
                 await asyncio.sleep(pause)
         raise AssertionError
 
@@ -145,7 +151,7 @@ async def settle(
         case ("complete",):
             results = await queue.complete_batch(received, transaction=transaction)
         case ("release",):
-            return [await _released(message) for message in received]
+            return [await _released(message, transaction) for message in received]
         case ("abandon", _):
             results = await queue.abandon_batch(received, properties=properties, transaction=transaction)
         case ("defer", _):
@@ -158,9 +164,9 @@ async def settle(
     return [result.error for result in results]
 
 
-async def _released(received: ReceivedMessage) -> Exception | None:
+async def _released(received: ReceivedMessage, transaction: Any = None) -> Exception | None:
     try:
-        await received.postpone(timedelta(0))
+        await received.postpone(timedelta(0), transaction=transaction)
     except PGQueueError as error:
         return error
     return None
@@ -199,13 +205,9 @@ class Feed:
             if len(received) < wanted:
                 return
 
-    async def claim(self, most: int, wait: timedelta | None) -> Sequence[PeekedMessage]:
-        """Receive messages."""
-        received: Sequence[PeekedMessage]
-        if self._deletes:
-            received = await self.queue.receive_and_delete(max_messages=most, wait=wait)
-        else:
-            received = await self.queue.receive(max_messages=most, wait=wait)
+    async def claim(self, most: int, wait: timedelta | None) -> Sequence[ReceivedMessage]:
+        """Receive messages, those that are to be deleted as well: so none is lost that no link has room for."""
+        received = await self.queue.receive(max_messages=most, wait=wait)
         if received:
             self._size = sum(len(message.raw_body) for message in received) // len(received)
         return received
@@ -239,9 +241,11 @@ class Feed:
         for link in list(self._links):
             link.detach(error_of(error))
 
-    async def _hand_out(self, received: Sequence[PeekedMessage], first: ReceivingLink | None = None) -> None:
+    async def _hand_out(self, received: Sequence[ReceivedMessage], first: ReceivingLink | None = None) -> None:
         """Give each message to the next link that has room; release the others, uncounted."""
         left = deque(received)
+        if self._deletes:
+            left = await self._deleted(left)
         while left and first is not None and first.wants:
             first.deliver(left.popleft())
         while left and (wanting := [link for link in self._links if link.wants]):
@@ -249,8 +253,16 @@ class Feed:
             for link in wanting[: len(left)]:
                 link.deliver(left.popleft())
         for message in left:
-            if isinstance(message, ReceivedMessage):
-                await _released(message)
+            await _released(message)
+
+    async def _deleted(self, received: deque[ReceivedMessage]) -> deque[ReceivedMessage]:
+        """The messages that were deleted, as many as there is room for; the others are released."""
+        room = sum(link.wants for link in self._links)
+        taken = [received.popleft() for _ in range(min(room, len(received)))]
+        for message in received:
+            await _released(message)
+        results = await self.queue.complete_batch(taken) if taken else []
+        return deque(message for message, result in zip(taken, results, strict=True) if result.is_settled)
 
 
 class ReceivingLink(OutgoingLink):
@@ -262,17 +274,20 @@ class ReceivingLink(OutgoingLink):
         self._deletes = attach.snd_settle_mode == SETTLED_BY_SENDER
         self._feed: Feed | None = None
         self._accepted: Session | None = None
-        self._is_waiting = False
+        self._is_waiting = self._waits_for_reader = False
         self._unsettled: dict[int, Held] = {}
 
     async def open(self) -> None:
         """Find the queue, and lock the session that the client asks for."""
         connection = self.session.connection
         grant = connection.grant_for(self.address)
+        self.role_name = grant.key.role
         self.client = connection.gateway.client_of(grant.key.role)
         if self.address.endswith(TRANSFER):
             raise Refusal(conditions.NOT_FOUND, "there is no queue for messages that could not be forwarded: they stay")
         known = await self.client.client.get_queue(self.address.removesuffix(DEAD_LETTERS))
+        if not self.session.holds(self):
+            return
         filters = {str(key): value for key, value in (self._source.filter or {}).items()}
         if SESSION_FILTER not in filters:
             if known.requires_session and not self.address.endswith(DEAD_LETTERS):
@@ -299,7 +314,7 @@ class ReceivingLink(OutgoingLink):
             await accepted.release()
             return
         self._accepted = accepted
-        self.session.connection.gateway.accepted[self.address, accepted.session_id] = accepted
+        self.session.connection.accepted[self.address, accepted.session_id] = accepted
         self._source.filter = {Symbol(SESSION_FILTER): accepted.session_id}
         self.answer(source=self._source, properties=symbols({LOCKED_UNTIL: ticks(accepted.locked_until)}))
 
@@ -322,13 +337,14 @@ class ReceivingLink(OutgoingLink):
             connection.gateway.spawn(self._drain(self._feed))
         elif self._feed is not None and self.credit:
             self._feed.wake()
-            if connection.is_congested:
-                connection.spawn(self._when_read())
+        elif self._accepted is not None and not self.credit:
+            self.drained()
 
     async def _when_read(self) -> None:
         await self.session.connection.drain()
-        if self._feed is not None and self.credit:
-            self._feed.wake()
+        self._waits_for_reader = False
+        if self.session.holds(self):
+            self.credited()
 
     async def _drain(self, feed: Feed) -> None:
         try:
@@ -347,10 +363,13 @@ class ReceivingLink(OutgoingLink):
                 received = await accepted.receive(max_messages=min(self.wants, MOST), wait=wait)
                 if self._deletes and received:
                     await self.client.client.queue(self.address).complete_batch(received)
+                if not self.session.holds(self):
+                    return
                 for message in received:
                     self.deliver(message)
                 if not received:
                     self.drained()
+            self.drained()
         except PGQueueError as error:
             if self.session.holds(self):
                 self.detach(error_of(error))
@@ -366,39 +385,65 @@ class ReceivingLink(OutgoingLink):
             return
         if not isinstance(message, ReceivedMessage) or self._deletes:
             self.send(raw, message.sequence_number.to_bytes(16, "big"), settled=True)
+            self._wait_for_reader()
             return
         held = Held(message, self)
         tag = tag_of(message)
         self.session.connection.gateway.held[tag] = held
         held.delivery_id = self.send(raw, tag.bytes_le, settled=False)
         self._unsettled[held.delivery_id] = held
+        self._wait_for_reader()
+
+    def _wait_for_reader(self) -> None:
+        """Go on when the client has read, if it does not keep up."""
+        if self.session.connection.is_congested and not self._waits_for_reader:
+            self._waits_for_reader = True
+            self.session.connection.spawn(self._when_read())
 
     # -- settling ------------------------------------------------------------------------------------------------------
 
     def disposed(self, delivery_id: int, disposition: Disposition, state: Any) -> None:
         """Settle a message, as the client has asked for."""
         held = self._unsettled.get(delivery_id)
-        if held is None or state is None or held.is_settling:
+        if held is None:
+            self._answer_late(delivery_id, disposition)
+            return
+        if held.is_settling:
             return
         if isinstance(state, TransactionalState):
             self._settle_later(held, state)
             return
-        held.is_settling = True
+        if not isinstance(state, TERMINAL):
+            return
         annotations = state.message_annotations if isinstance(state, Modified) else None
         properties = {str(key): value for key, value in annotations.items()} if annotations else None
+        kind = kind_of(state, properties)
+        held.is_settling = True
 
         def done(error: Exception | None) -> None:
             self._done(held, state, error, is_told=bool(disposition.settled))
 
-        self.client.settler(held.received.queue).calls.add(Settlement(held, state, properties, done))
+        self.client.settler(held.received.queue).calls.add(Settlement(held, kind, properties, done))
+
+    def _answer_late(self, delivery_id: int, disposition: Disposition) -> None:
+        """Answer for a message that is not held any more."""
+        if disposition.settled:
+            self.session.settled(delivery_id)
+        else:
+            error = LockLostError("the lock of this message is lost: it has expired, or the message was settled")
+            self.session.dispose(SENDER, [delivery_id], Rejected(error_of(error)))
 
     def _settle_later(self, held: Held, state: TransactionalState) -> None:
         """Settle a message when the transaction of the client ends."""
         try:
             transaction = transaction_of(self.session.connection.transactions.get(state.txn_id))
-            transaction.settle(held, part_of(state.outcome) or Accepted())
+            outcome = part_of(state.outcome) or Accepted()
+            transaction.settle(held, outcome)
         except Refusal as refusal:
             self.session.dispose(SENDER, [held.delivery_id], Rejected(error_of(refusal)))
+        else:  # clients wait for this before they discharge the transaction
+            state = TransactionalState(state.txn_id, outcome)
+            self.session.write(Disposition(SENDER, held.delivery_id, settled=False, state=state))
 
     def _done(self, held: Held, state: Any, error: Exception | None, *, is_told: bool) -> None:
         self.settled(held)
@@ -413,6 +458,11 @@ class ReceivingLink(OutgoingLink):
             echoed = Rejected() if isinstance(state, Rejected) else state
             self.session.dispose(SENDER, [held.delivery_id], echoed if error is None else Rejected(error_of(error)))
 
+    def locked_until(self, held: Held) -> datetime | None:
+        """When the lock of a message ends: that of a session is renewed for all of its messages."""
+        until = held.received.locked_until
+        return until if self._accepted is None or until is None else max(until, self._accepted.locked_until)
+
     def settled(self, held: Held) -> None:
         """Forget a message that was settled, or whose lock is lost."""
         self._unsettled.pop(held.delivery_id, None)
@@ -423,11 +473,13 @@ class ReceivingLink(OutgoingLink):
         if self._feed is not None:
             self._feed.remove(self)
         if self._accepted is not None:
-            gateway = self.session.connection.gateway
-            gateway.accepted.pop((self.address, self._accepted.session_id), None)
+            connection = self.session.connection
+            key = self.address, self._accepted.session_id
+            if connection.accepted.get(key) is self._accepted:
+                del connection.accepted[key]
             for held in list(self._unsettled.values()):
                 self.settled(held)
-            gateway.spawn(_release(self._accepted))
+            connection.gateway.spawn(_release(self._accepted))
 
 
 async def _release(accepted: Session) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from pgqueue.errors import PGQueueError
 from pgqueue.gateway import management
 from pgqueue.gateway.amqp import sections as parts
 from pgqueue.gateway.amqp import types
 from pgqueue.gateway.amqp.performatives import Accepted
-from pgqueue.gateway.amqp.types import DecodeError, Symbol
-from pgqueue.gateway.conditions import Refusal, described
+from pgqueue.gateway.amqp.types import Symbol
+from pgqueue.gateway.conditions import Refusal, described, text_of
 from pgqueue.gateway.entities import CBS, MANAGEMENT
 from pgqueue.gateway.links import Delivery, IncomingLink
 
@@ -21,11 +20,9 @@ class Request:
 
     def __init__(self, raw: bytes) -> None:
         sections = parts.sections_of(raw)
-        fields = dict(zip(parts.FIELDS, sections.values(parts.PROPERTIES) or [], strict=False))
+        fields = dict(zip(parts.FIELDS, sections.whole(parts.PROPERTIES, list), strict=False))
         place = sections.places.get(parts.PROPERTIES)
-        self.properties = {
-            str(key): value for key, value in (sections.values(parts.APPLICATION_PROPERTIES) or {}).items()
-        }
+        self.properties = {str(key): value for key, value in sections.whole(parts.APPLICATION_PROPERTIES, dict).items()}
         self.operation = _text(self.properties.get("operation"))
         self.body: Any = None
         if sections.kind == parts.VALUE and sections.body:
@@ -73,20 +70,21 @@ class RequestLink(IncomingLink):
 
     def arrived(self, delivery: Delivery) -> None:
         """Answer a request."""
-        self.session.connection.spawn(self._answer(delivery))
-
-    async def _answer(self, delivery: Delivery) -> None:
-        self.settle([delivery], Accepted())
         request = Request(delivery.raw)
+        self.settle([delivery], Accepted())
+        self.session.connection.spawn(self._answer(request))
+
+    async def _answer(self, request: Request) -> None:
         try:
-            if self.address == CBS:
-                status, body = await self._put_token(request), None
-            else:
-                status, body = await self._operate(request)
-        except (DecodeError, PGQueueError) as error:
+            async with self.session.connection.requests:
+                if self.address == CBS:
+                    status, body = await self._put_token(request), None
+                else:
+                    status, body = await self._operate(request)
+        except Exception as error:  # noqa: BLE001 - each request is answered
             self.session.connection.log(error, f"{request.operation} on {self.address}")
             condition, code = described(error)
-            self._reply(request, code, str(error), None, condition)
+            self._reply(request, code, text_of(error), None, condition)
         else:
             self._reply(request, status, "OK", body)
 
@@ -107,7 +105,7 @@ class RequestLink(IncomingLink):
                 "amqp:not-implemented", f"the gateway has no operation {request.operation}", HTTPStatus.NOT_IMPLEMENTED
             )
         body = await operation(
-            management.Place(client, self.address.removesuffix(MANAGEMENT), self.session.connection.gateway), request
+            management.Place(client, self.address.removesuffix(MANAGEMENT), self.session.connection), request
         )
         return (HTTPStatus.NO_CONTENT if body is None else HTTPStatus.OK), body or {}
 

@@ -34,7 +34,7 @@ ALWAYS, NEVER = "1=1", "1=0"
 #: An action that pgqueue can take: it sets a property to a literal.
 SET = re.compile(
     r"\s*set\s+(?:user\.)?(?:\[(?P<quoted>[^\]]+)\]|(?P<name>[A-Za-z_]\w*))\s*=\s*"
-    r"(?:'(?P<text>(?:[^']|'')*)'|(?P<number>[+-]?\d+(?:\.\d+)?)|(?P<truth>true|false))\s*(?:;|$)",
+    r"(?:'(?P<text>(?:[^']|'')*)'|(?P<number>[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?)|(?P<truth>true|false))\s*(?:;|$)",
     re.IGNORECASE,
 )
 
@@ -80,7 +80,7 @@ def properties_of(action: str) -> dict[str, Any]:
         elif step["truth"] is not None:
             found[name] = step["truth"].lower() == "true"
         else:
-            found[name] = json.loads(step["number"].lstrip("+"))
+            found[name] = float(step["number"]) if "." in step["number"] else int(step["number"])
         position = step.end()
     return found
 

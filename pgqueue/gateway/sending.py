@@ -68,11 +68,13 @@ class SendingLink(IncomingLink):
     async def open(self) -> None:
         """Find the queue or the topic."""
         grant = self.session.connection.grant_for(self.address)
+        self.role_name = grant.key.role
         self.client = self.session.connection.gateway.client_of(grant.key.role)
         if self.address.endswith(DEAD_LETTERS):
             raise Refusal(NOT_ALLOWED, "a queue of dead letters cannot be sent to")
         self.outbox = await self.client.outbox(self.address)
-        self.answer()
+        if self.session.holds(self):
+            self.answer()
 
     def arrived(self, delivery: Delivery) -> None:
         """Store the messages, or remember them until the transaction ends."""
@@ -82,7 +84,7 @@ class SendingLink(IncomingLink):
             send = Send(self, delivery, messages)
             if isinstance(delivery.state, TransactionalState):
                 transaction = self.session.connection.transactions.get(delivery.state.txn_id)
-                self.settle([delivery], transaction_of(transaction).send(self, messages))
+                self.settle([delivery], transaction_of(transaction).send(self, messages, len(delivery.raw)))
             elif messages:
                 self.outbox.calls.add(send)
             else:

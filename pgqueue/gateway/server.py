@@ -42,6 +42,7 @@ class Stream:
 
     def close(self) -> None:
         self._writer.close()
+        asyncio.get_running_loop().call_later(PATIENCE, self._writer.transport.abort)  # if the client does not read
 
 
 class Socket:

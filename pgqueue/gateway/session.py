@@ -23,7 +23,7 @@ from pgqueue.gateway.amqp.performatives import (
     part_of,
 )
 from pgqueue.gateway.conditions import Refusal, error_of
-from pgqueue.gateway.links import WRAP, IncomingLink, Link, OutgoingLink
+from pgqueue.gateway.links import WRAP, IncomingLink, Link, OutgoingLink, left
 
 if TYPE_CHECKING:
     from pgqueue.gateway.connection import Connection
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: How many transfers a client may send before the gateway extends its window.
 WINDOW = 2048
 
-#: More waiting frames than that, and a client that does not read gets no more messages.
-CONGESTED = 4096
+#: With more waiting frames than that, each of 64 KiB at the most, a client gets no more messages.
+CONGESTED = 64
 
 
 class Session:
@@ -123,6 +123,8 @@ class Session:
         link = self.links.get(detach.handle)
         if link is not None:
             self.forget(link)
+            if not link.is_attached:  # each detach answers an attach
+                self.write(Attach(link.attach.name, link.handle, link.role, initial_delivery_count=0))
             self.write(Detach(detach.handle, closed=True))
 
     def _transferred(self, transfer: Transfer, payload: bytes) -> None:
@@ -141,8 +143,12 @@ class Session:
 
     def _flowed(self, flow: Flow) -> None:
         seen = flow.next_incoming_id if flow.next_incoming_id is not None else 0
-        self._outgoing_window = (seen + flow.incoming_window - self._next_outgoing) % WRAP
+        self._outgoing_window = left(seen, flow.incoming_window, self._next_outgoing)
+        was_congested = self.is_congested
         self._send_waiting()
+        if was_congested and not self.is_congested:
+            for waiting in [one for one in self.links.values() if isinstance(one, OutgoingLink)]:
+                waiting.credited()
         if flow.handle is None:
             if flow.echo:
                 self.write(Flow(self._next_incoming, self._incoming_window, self._next_outgoing, WINDOW))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -17,14 +17,14 @@ class Settings:
     are in bytes.
     """
 
-    dsn: str
+    dsn: str = field(repr=False)
     schema: str = "pgqueue"
     listen: tuple[str, int] = ("127.0.0.1", 5672)
     websocket: tuple[str, int] | None = None
     administration: tuple[str, int] | None = None
     certificate: Path | None = None
     private_key: Path | None = None
-    secret: bytes = b""
+    secret: bytes = field(default=b"", repr=False)
     json_bodies: bool = False
     max_message_size: int = 1024 * 1024
     max_frame_size: int = 65_536

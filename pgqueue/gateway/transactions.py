@@ -6,6 +6,7 @@ transaction of the database. So none is open while the gateway waits for a clien
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import psycopg
 
 from pgqueue import Message
 from pgqueue.aio import Queue
-from pgqueue.errors import PGQueueError
+from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp import sections as parts
 from pgqueue.gateway.amqp import types
@@ -31,15 +32,18 @@ from pgqueue.gateway.amqp.performatives import (
 from pgqueue.gateway.amqp.types import DecodeError
 from pgqueue.gateway.conditions import Refusal, error_of
 from pgqueue.gateway.links import Delivery, IncomingLink
-from pgqueue.gateway.receiving import Held, kind_of, settle
+from pgqueue.gateway.receiving import TERMINAL, Held, kind_of, settle
 from pgqueue.transports.translation import translate
 
 if TYPE_CHECKING:
     from pgqueue.gateway.clients import RoleClient
     from pgqueue.gateway.sending import Outbox, SendingLink
 
-#: The most that one transaction may do.
-MOST = 1000
+#: How long a transaction may take, in seconds.
+PATIENCE = 60
+
+#: The most that one transaction may do, and the bytes that it may send; how many a connection may have.
+MOST, MOST_BYTES, MOST_TRANSACTIONS = 1000, 16 * 1024 * 1024, 100
 
 
 @dataclass
@@ -49,20 +53,27 @@ class Transaction:
     id: bytes
     client: RoleClient | None = None
     sends: list[tuple[Outbox, list[Message]]] = field(default_factory=list)
-    settlements: list[tuple[Held, Any]] = field(default_factory=list)
+    settlements: list[tuple[Held, tuple[Any, ...]]] = field(default_factory=list)
+    size: int = 0
 
-    def send(self, link: SendingLink, messages: list[Message]) -> TransactionalState:
+    def send(self, link: SendingLink, messages: list[Message], size: int) -> TransactionalState:
         """Remember messages to send. Raises Refusal."""
         self._join(link.client)
+        self.size += size
+        if self.size > MOST_BYTES:
+            raise Refusal(conditions.LIMIT, f"a transaction sends {MOST_BYTES} bytes at the most")
         self.sends.append((link.outbox, messages))
         return TransactionalState(self.id, Accepted())
 
     def settle(self, held: Held, outcome: Any) -> None:
         """Remember how to settle a message. Raises Refusal."""
         assert held.link is not None
+        if not isinstance(outcome, TERMINAL):
+            raise Refusal(conditions.NOT_ALLOWED, "a message is accepted, rejected, released or modified")
+        kind = kind_of(outcome, None)
         self._join(held.link.client)
         held.is_settling = True
-        self.settlements.append((held, outcome))
+        self.settlements.append((held, kind))
 
     def _join(self, client: RoleClient) -> None:
         if self.client not in (None, client):
@@ -76,21 +87,35 @@ class Transaction:
         if self.client is None:
             return
         try:
-            async with await psycopg.AsyncConnection.connect(self.client.conninfo) as connection:
-                await self._act(self.client, connection)
+            async with asyncio.timeout(PATIENCE):
+                await self._commit(self.client)
+        except TimeoutError:
+            raise OperationTimeoutError(f"the transaction took longer than {PATIENCE} s") from None
         except psycopg.Error as error:
             raise translate(error) from error
+
+    async def _commit(self, client: RoleClient) -> None:
+        connection = await psycopg.AsyncConnection.connect(client.conninfo)
+        async with connection:
+            await self._act(client, connection)
+            cursor = await connection.execute("select pg_current_xact_id()::text")
+            ((number,),) = await cursor.fetchall()
+            try:
+                await connection.commit()
+            except psycopg.OperationalError as error:
+                if not await _has_committed(client.conninfo, number):
+                    raise translate(error) from error
 
     async def _act(self, client: RoleClient, connection: psycopg.AsyncConnection) -> None:
         for outbox, messages in self.sends:
             await outbox.entity.send_batch(messages, transaction=connection)
         by_kind: dict[tuple[Any, ...], list[Held]] = {}
-        for held, outcome in self.settlements:
-            by_kind.setdefault((held.received.queue, *kind_of(outcome, None)), []).append(held)
-        for (queue, *kind), same in by_kind.items():
+        for held, kind in self.settlements:
+            by_kind.setdefault((held.received.queue, *kind), []).append(held)
+        for (queue, *how), same in by_kind.items():
             opened: Queue = client.client.queue(queue)
             received = [held.received for held in same]
-            for error in await settle(opened, tuple(kind), received, None, transaction=connection):
+            for error in await settle(opened, tuple(how), received, None, transaction=connection):
                 if error is not None:
                     raise error
 
@@ -108,8 +133,27 @@ class Transaction:
                 held.link.session.dispose(SENDER, [held.delivery_id], TransactionalState(self.id, Accepted()))
 
 
+async def _has_committed(conninfo: str, number: str) -> bool:
+    """Ask the database for the outcome of a COMMIT that was not answered. Raises Refusal if it does not know."""
+    try:
+        async with await psycopg.AsyncConnection.connect(conninfo) as connection:
+            cursor = await connection.execute("select pg_xact_status(%s::xid8)", [number])
+            ((status,),) = await cursor.fetchall()
+    except psycopg.Error:
+        status = None
+    if status not in ("committed", "aborted"):
+        raise Refusal(conditions.INTERNAL, "the connection broke in the COMMIT, and its outcome is not known")
+    return bool(status == "committed")
+
+
 class CoordinatorLink(IncomingLink):
     """The link on which a client begins and ends transactions."""
+
+    async def open(self) -> None:
+        """Check that the client has signed in."""
+        if not self.session.connection.grants:
+            raise Refusal(conditions.UNAUTHORIZED, "the client has not signed in: put a token to $cbs")
+        self.answer()
 
     def arrived(self, delivery: Delivery) -> None:
         """Begin a transaction, or end one."""
@@ -123,6 +167,9 @@ class CoordinatorLink(IncomingLink):
             return
         transactions = self.session.connection.transactions
         match asked:
+            case Declare() if len(transactions) >= MOST_TRANSACTIONS:
+                refusal = Refusal(conditions.LIMIT, f"a connection has {MOST_TRANSACTIONS} transactions at the most")
+                self.settle([delivery], Rejected(error_of(refusal)))
             case Declare():
                 begun = Transaction(uuid.uuid4().bytes)
                 transactions[begun.id] = begun
@@ -138,8 +185,12 @@ class CoordinatorLink(IncomingLink):
             transaction.roll_back()
             self.settle([delivery], Accepted())
             return
+        connection = self.session.connection
         try:
-            await transaction.commit()
+            if not any(connection.gateway.keys.holds(grant.key) for grant in connection.grants.values()):
+                raise Refusal(conditions.UNAUTHORIZED, "the key of this client was deleted")
+            async with connection.gateway.commits:
+                await transaction.commit()
         except PGQueueError as error:
             transaction.roll_back()
             failure = error_of(error)

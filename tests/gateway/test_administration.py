@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from azure.core.exceptions import (
     ClientAuthenticationError,
@@ -25,8 +26,9 @@ from azure.servicebus.management import (
     TrueRuleFilter,
 )
 
-from pgqueue import CorrelationFilter, Message, QueueClient, SqlFilter
+from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, SqlFilter
 from pgqueue.testing import Database
+from tests.gateway.raw import token
 from tests.gateway.serving import ANYWHERE, key_of, served
 
 HOUR = timedelta(hours=1)
@@ -175,6 +177,46 @@ def test_an_action_that_does_more_than_to_set_is_refused(
     with pytest.raises(HttpResponseError, match="SET name = literal"):
         admin.create_rule("events", "all", "r", action=SqlRuleAction(action))
     assert [rule.name for rule in client.list_rules("events", "all")] == ["$Default"]
+
+
+def test_an_update_changes_only_the_settings_that_differ(
+    admin: ServiceBusAdministrationClient, client: QueueClient
+) -> None:
+    client.create_queue("orders", user_metadata={"team": "a"}, max_message_size=1000, requires_session=True)
+    found = admin.get_queue("orders")
+    found.max_delivery_count = 7
+    admin.update_queue(found)
+    known = client.get_queue("orders")
+    assert (known.user_metadata, known.max_message_size, known.max_delivery_count) == ({"team": "a"}, 1000, 7)
+
+
+def test_a_rule_that_cannot_be_replaced_stays(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "all", filter=JsonPathFilter("$.body.a > 1"), set_properties={"seen": True})
+    rule = admin.get_rule("events", "all", "$Default")
+    with pytest.raises(HttpResponseError):
+        admin.update_rule("events", "all", rule)
+    (kept,) = client.list_rules("events", "all")
+    assert (kept.filter, kept.set_properties) == (JsonPathFilter("$.body.a > 1"), {"seen": True})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<a/>",
+        b"\xff\xfe<\0",
+        b"<!DOCTYPE a []><a/>",
+        b"<?xml version='1.0' encoding='foo'?><a/>",
+        b"x" * 2_000_000,
+    ],
+)
+def test_bodies_that_are_no_entries_are_refused(database: Database, shop: str, free_port: int, body: bytes) -> None:
+    signed = token("sb://localhost/orders", "shop", key_of(database, "shop"))
+    with served(database, administration=("127.0.0.1", free_port)):
+        answer = httpx.put(f"http://127.0.0.1:{free_port}/orders", content=body, headers={"Authorization": signed})
+    assert 400 <= answer.status_code < 500, answer.text
+    assert "<Error>" in answer.text
 
 
 def test_the_wrong_key_is_refused(connection_string: str, certificate: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -299,3 +300,86 @@ def test_a_lost_connection_keeps_its_locks_and_counts(connect: Callable[[], RawC
     client.socket.close()
     assert is_served(connect)
     assert orders.get_queue_runtime_properties("orders").locked == 1
+
+
+def test_a_message_that_is_cut_off_by_the_end_takes_no_memory(
+    gateway: Served, connect: Callable[[], RawClient]
+) -> None:
+    for _ in range(5):
+        client = RawClient(gateway.address)
+        client.sign_in()
+        client.open()
+        link = client.sender("$cbs")
+        whole = Transfer(link, 0, b"t", 0, False, False)
+        client.socket.sendall(frames.frame(0, whole.encode() + message(value="x" * 50_000)) + frames.frame(0, b"\xff"))
+        client.socket.close()
+        client = connect()
+        part = Transfer(client.sender("orders"), 0, b"t", 0, False, more=True)
+        client.write(part, b"x" * 50_000)
+        client.socket.close()
+    assert is_served(connect)
+    eventually(lambda: len(gateway.gateway.connections) == 0, "connections are left")
+    assert gateway.gateway.memory.taken == 0
+
+
+def test_a_bad_state_of_one_client_settles_the_messages_of_the_others(
+    connect: Callable[[], RawClient], orders: QueueClient
+) -> None:
+    orders.queue("orders").send_batch([Message("1"), Message("2")])
+    bad, good = connect(), connect()
+    for client in (bad, good):
+        client.receiver("orders", credit=1)
+    first, second = bad.receive()[0], good.receive()[0]
+    bad.write(Disposition(True, first.delivery_id or 0, settled=False, state=Rejected(Described(999, []))))
+    good.write(Disposition(True, second.delivery_id or 0, settled=False, state=Accepted()))
+    assert good.outcome() == Accepted()
+    assert ends(bad) == "amqp:decode-error"
+
+
+def test_a_map_with_keys_whose_hashes_collide_is_refused(connect: Callable[[], RawClient]) -> None:
+    client = connect()
+    keys = {UUID(int=nth * (2**61 - 1)): None for nth in range(1, 100)}
+    client.socket.sendall(
+        frames.frame(0, b"\0\x53\x10" + types.encode(["c", None, None, None, None, None, None, None, None, keys]))
+    )
+    assert ends(client) == "amqp:decode-error"
+
+
+def test_a_stranger_has_few_links(gateway: Served) -> None:
+    with RawClient(gateway.address) as stranger:
+        stranger.sign_in()
+        stranger.open()
+        for _ in range(4):
+            stranger.sender("$cbs")
+        stranger.write(Attach("fifth", 99, False, source=Source(), target=Target("$cbs")))
+        assert ends(stranger) == "amqp:unauthorized-access"
+
+
+def test_a_receiver_that_has_gone_loses_no_message_that_is_deleted_at_once(
+    connect: Callable[[], RawClient], orders: QueueClient
+) -> None:
+    client = connect()
+    client.receiver("orders", credit=5, snd_settle_mode=1)
+    assert is_served(connect)
+    assert client.receive()[0].settled
+    client.socket.close()
+    assert is_served(connect)
+    orders.queue("orders").send(Message("late"))
+    again = connect()
+    again.receiver("orders", credit=5, snd_settle_mode=1)
+    found = [again.receive()[1], again.receive()[1]]
+    assert len(found) == 2
+
+
+def test_a_state_that_settles_nothing_leaves_the_message_locked(
+    connect: Callable[[], RawClient], orders: QueueClient
+) -> None:
+    orders.queue("orders").send(Message("1"))
+    client = connect()
+    client.receiver("orders", credit=1)
+    first, _ = client.receive()
+    client.write(
+        Disposition(True, first.delivery_id or 0, settled=False, state=Encoded(b"\0\x53\x23\xc0\x03\x02\x43\x44"))
+    )
+    client.write(Disposition(True, first.delivery_id or 0, settled=False, state=Accepted()))
+    assert client.outcome() == Accepted()

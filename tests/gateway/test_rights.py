@@ -113,6 +113,7 @@ def test_a_token_is_renewed_on_a_live_connection(
     opened.sender("orders")
     (connection,) = gateway.gateway.connections
     opened.put_token("sb://localhost/orders", "shop", value, time.time() + 600)
+    gateway.loop.call_soon_threadsafe(connection.check_grants)
     assert connection.grants["orders"].expires > time.time() + 500
     gateway.loop.call_soon_threadsafe(connection.check_grants)
     assert opened.put_token("sb://localhost/other", "shop", value) == OK

@@ -31,6 +31,9 @@ FIELDS: dict[str, tuple[Any, tuple[type, ...]]] = {
     "Any": (types.encode, (bool, object)),
 }
 
+#: The largest numbers of the types.
+BOUNDS = {"UByte": 2**8 - 1, "UShort": 2**16 - 1, "UInt": 2**32 - 1, "ULong": 2**64 - 1}
+
 UInt: TypeAlias = int
 ULong: TypeAlias = int
 UShort: TypeAlias = int
@@ -47,6 +50,7 @@ class Performative:
     prefix: ClassVar[bytes]
     layout: ClassVar[Sequence[tuple[Callable[[Any], bytes], tuple[type, ...]]]]
     mandatory: ClassVar[Sequence[int]]
+    bounds: ClassVar[Sequence[int | None]]
     values_of: ClassVar[Callable[[Any], tuple[Any, ...]]]
 
     def encode(self) -> bytes:
@@ -70,6 +74,9 @@ class Performative:
         for value, (_, kinds) in zip(values, cls.layout, strict=False):
             if value is not None and type(value) not in kinds and (type(value) is bool or not isinstance(value, kinds)):
                 raise DecodeError(f"a field of {name} is of the type {type(value).__name__}")
+        for value, bound in zip(values, cls.bounds, strict=False):
+            if bound is not None and value is not None and not 0 <= value <= bound:
+                raise DecodeError(f"a number of {name} is out of its bounds")
         if any(place >= len(values) or values[place] is None for place in cls.mandatory):
             raise DecodeError(f"{name} lacks a field that it must have")
         return cls(*values, *[None] * (len(cls.layout) - len(values)))
@@ -92,6 +99,7 @@ def performative(code: int, name: str) -> Callable[[P], P]:
         made.prefix = b"\0" + types.ulong(code)
         made.layout = [FIELDS[kind] for kind in kinds]
         made.mandatory = [place for place, kind in enumerate(names.values()) if kind == kinds[place]]
+        made.bounds = [BOUNDS.get(kind) for kind in kinds]
         made.values_of = attrgetter(*names) if len(names) > 1 else lambda one: tuple(getattr(one, key) for key in names)
         KINDS[code] = KINDS[f"amqp:{name}:list"] = made
         types.BY_CLASS[made] = made.encode

@@ -54,6 +54,13 @@ class Sections:
         place = self.places.get(code)
         return None if place is None else types.decode(self.raw, place[0])[0]
 
+    def whole(self, code: int, kind: type) -> Any:
+        """The list or map of a section; an empty one if there is none. Raises DecodeError."""
+        values = self.values(code)
+        if values is not None and not isinstance(values, kind):
+            raise DecodeError(f"section {code:#x} of the message is not a {kind.__name__}")
+        return kind() if values is None else values
+
     def data(self) -> list[bytes]:
         """The bytes of each section of data."""
         found = [types.decode(self.raw, begin)[0] for begin, _ in self.body]
@@ -74,14 +81,16 @@ def sections_of(raw: bytes) -> Sections:
         if raw[position] != types.DESCRIBED:
             raise DecodeError(f"no section begins at byte {position} of the message")
         descriptor, begin = types.decode(raw, position + 1)
-        code = SYMBOLS.get(descriptor, descriptor) if isinstance(descriptor, str) else descriptor
+        code = SYMBOLS.get(descriptor, -1) if isinstance(descriptor, str) else descriptor
+        if type(code) is not int:
+            raise DecodeError("the descriptor of a section is neither a number nor a symbol")
         position = types.end_of(raw, begin)
         if code in BODIES:
             if found.body and (code != found.kind or code == VALUE):
                 raise DecodeError("a message has bodies of several kinds")
             found.kind = code
             found.body.append((begin, position))
-        elif isinstance(code, int) and HEADER <= code <= FOOTER and code not in found.places:
+        elif HEADER <= code <= FOOTER and code not in found.places:
             found.places[code] = begin, position
         else:
             raise DecodeError(f"a message has no section {descriptor!r}, or has it once")

@@ -126,6 +126,9 @@ def encode(value: Any) -> bytes:
 
 DESCRIBED, LIST0, MAP8, MAP32 = 0x00, 0x45, 0xC1, 0xD1
 
+#: The types that keys of maps may have.
+KEYS = (str, int, bytes)
+
 _Decoder = Callable[[bytes, int], tuple[Any, int]]
 
 
@@ -188,6 +191,8 @@ def _mapping(size: int) -> _Decoder:
 
     def read_mapping(buffer: bytes, position: int) -> tuple[dict[Any, Any], int]:
         values, end = read(buffer, position)
+        if not all(isinstance(key, KEYS) for key in values[::2]):  # the hashes of others can be made to collide
+            raise DecodeError("a key of a map is neither a text nor an integer nor binary")
         return dict(zip(values[::2], values[1::2], strict=True)), end
 
     return read_mapping
