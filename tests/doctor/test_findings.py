@@ -537,7 +537,7 @@ def test_bloat(quiet_scene: Scene) -> None:
 
 
 def test_tables_that_autovacuum_does_not_reach_are_found(quiet_scene: Scene) -> None:
-    quiet_scene.allow(DEAD_ROWS=1)
+    quiet_scene.allow(DEAD_ROWS=1, UNVACUUMED=timedelta(days=1))  # the server has run for a while
     fill_and_empty(quiet_scene)
     assert findings_of(quiet_scene.database, "autovacuum-behind") == [], "it may come yet"
     quiet_scene.allow(UNVACUUMED=NO_TIME)
