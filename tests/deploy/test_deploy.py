@@ -83,7 +83,7 @@ def _calls(words: list[str]) -> Iterator[list[str]]:
 @pytest.mark.core
 @pytest.mark.parametrize("arguments", list(command_lines()), ids=" ".join)
 def test_each_command_is_one_of_ours_with_options_that_it_has(arguments: list[str]) -> None:
-    command = typer.main.get_command(app)
+    command: Any = typer.main.get_command(app)
     rest = list(arguments)
     while rest and rest[0] in getattr(command, "commands", ()):
         command = command.commands[rest.pop(0)]
