@@ -23,6 +23,7 @@ KEPT = {
     "forwarding_change",
     "forwarding_target",
     "front",
+    "gateway_key",
     "group_limit",
     "installation",
     "progress",
