@@ -324,7 +324,7 @@ async def _answer(gateway: Gateway, request: Request) -> Any:
         body += chunk
         if len(body) > LARGEST:
             raise Refusal(ARGUMENT, f"the body is larger than {LARGEST} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    client = gateway.client_of(grant.key.role).client
+    client = (await gateway.client_of(grant.key.role)).client
     return await operation(Call(request, client, bytes(body)), **names)
 
 

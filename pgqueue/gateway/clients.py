@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgqueue.aio import Queue, QueueClient, Topic
 from pgqueue.errors import QueueNotFoundError, TopicNotFoundError
-from pgqueue.gateway.conditions import NOT_FOUND, Refusal
+from pgqueue.gateway.conditions import NOT_FOUND, UNAUTHORIZED, Refusal
 from pgqueue.gateway.receiving import Feed, Settler
 from pgqueue.gateway.sending import Outbox
 from pgqueue.transports import dsn as dsns
+from pgqueue.transports.translation import translate
 
 
 class RoleClient:
@@ -21,9 +23,24 @@ class RoleClient:
         self.role = role
         self.conninfo = as_role(dsn, role)
         self.client = QueueClient(self.conninfo, schema=schema)
+        self._is_checked = False
         self._outboxes: dict[str, Outbox] = {}
         self._feeds: dict[tuple[str, bool], Feed] = {}
         self._settlers: dict[str, Settler] = {}
+
+    async def check(self) -> None:
+        """Check once that connections take the role on: a pooler between may drop it. Raises Refusal."""
+        if self._is_checked:
+            return
+        try:
+            async with await psycopg.AsyncConnection.connect(self.conninfo) as connection:
+                cursor = await connection.execute("select current_setting('role')")
+                ((role,),) = await cursor.fetchall()
+        except psycopg.Error as error:
+            raise translate(error) from error
+        if role != self.role:
+            raise Refusal(UNAUTHORIZED, f"connections do not take on the role {self.role}: is a pooler between?")
+        self._is_checked = True
 
     async def outbox(self, name: str) -> Outbox:
         """Where what is sent to a queue or a topic goes. Raises Refusal if there is none."""

@@ -83,10 +83,11 @@ class Gateway:
         await self.keys.read()
         self.spawn(self._look_after(), waits=True)
 
-    def client_of(self, role: str) -> RoleClient:
-        """The queues, with the rights of a role."""
+    async def client_of(self, role: str) -> RoleClient:
+        """The queues, with the rights of a role. Raises Refusal if connections do not take it on."""
         if role not in self._clients:
             self._clients[role] = RoleClient(self.settings.dsn, role, self.settings.schema)
+        await self._clients[role].check()
         return self._clients[role]
 
     def connect(self, wire: Wire, peer: str) -> Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -104,7 +105,7 @@ def left(since: int, granted: int, now: int) -> int:
     return max(granted - (now - since) % WRAP, 0)
 
 
-class IncomingLink(Link):
+class IncomingLink(Link, ABC):
     """A link on which the client sends."""
 
     role = RECEIVER
@@ -156,9 +157,9 @@ class IncomingLink(Link):
             gateway.memory.give_back(len(raw))
             raise
 
+    @abstractmethod
     def arrived(self, delivery: Delivery) -> None:
         """A message has arrived: :meth:`settle` it some time."""
-        raise NotImplementedError
 
     def settle(self, deliveries: Sequence[Delivery], state: Any) -> None:
         """Send the client the outcome of messages."""

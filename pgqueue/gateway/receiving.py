@@ -282,7 +282,7 @@ class ReceivingLink(OutgoingLink):
         connection = self.session.connection
         grant = connection.grant_for(self.address)
         self.role_name = grant.key.role
-        self.client = connection.gateway.client_of(grant.key.role)
+        self.client = await connection.gateway.client_of(grant.key.role)
         if self.address.endswith(TRANSFER):
             raise Refusal(conditions.NOT_FOUND, "there is no queue for messages that could not be forwarded: they stay")
         known = await self.client.client.get_queue(self.address.removesuffix(DEAD_LETTERS))

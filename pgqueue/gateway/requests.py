@@ -98,7 +98,7 @@ class RequestLink(IncomingLink):
 
     async def _operate(self, request: Request) -> tuple[HTTPStatus, Any]:
         grant = self.session.connection.grant_for(self.address)
-        client = self.session.connection.gateway.client_of(grant.key.role)
+        client = await self.session.connection.gateway.client_of(grant.key.role)
         operation = management.OPERATIONS.get(request.operation)
         if operation is None:
             raise Refusal(

@@ -69,7 +69,7 @@ class SendingLink(IncomingLink):
         """Find the queue or the topic."""
         grant = self.session.connection.grant_for(self.address)
         self.role_name = grant.key.role
-        self.client = self.session.connection.gateway.client_of(grant.key.role)
+        self.client = await self.session.connection.gateway.client_of(grant.key.role)
         if self.address.endswith(DEAD_LETTERS):
             raise Refusal(NOT_ALLOWED, "a queue of dead letters cannot be sent to")
         self.outbox = await self.client.outbox(self.address)

@@ -12,6 +12,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusAuthorizationError, ServiceBusError
 
 from pgqueue import Message, QueueClient
+from pgqueue.gateway import clients
 from pgqueue.gateway.amqp.performatives import Attach, Begin, Close, Detach, Source, Target, part_of
 from pgqueue.gateway.keys import derived
 from pgqueue.testing import Database
@@ -194,6 +195,16 @@ def test_a_signature_that_was_made_elsewhere(gateway: Served, database: Database
 def test_the_keys_differ_with_the_secret_the_name_and_the_salt() -> None:
     given = [(b"", "a", bytes(32)), (b"s", "a", bytes(32)), (b"", "b", bytes(32)), (b"", "a", bytes(31) + b"1")]
     assert len({derived(*one) for one in given}) == len(given)
+
+
+def test_nothing_is_served_if_a_pooler_drops_the_role(
+    raw: RawClient, database: Database, orders: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "as_role", lambda dsn, role: dsn)
+    raw.sign_in("shop", key_of(database, "shop"))
+    raw.open()
+    raw.write(Attach("l", 9, False, source=Source(), target=Target("orders")))
+    assert refusal(raw) == "amqp:unauthorized-access"
 
 
 def test_an_unknown_key_is_an_error_of_the_sdk(gateway: Served, orders: QueueClient) -> None:
