@@ -118,3 +118,15 @@ def test_a_client_that_is_gone_leaves_nothing(opened: RawClient, shop_queues: Qu
     transacted.act()
     opened.socket.close()
     assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
+
+
+def test_a_message_that_a_transaction_settles_is_settled_by_nothing_else(
+    opened: RawClient, shop_queues: QueueClient
+) -> None:
+    transacted = Transacted(opened, shop_queues)
+    transacted.act()
+    opened.write(Disposition(True, transacted.delivery_id, settled=False, state=Accepted()))
+    assert opened.put_token("sb://localhost/orders", "shop", "wrong") == 401  # an answer, after the disposition
+    assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
+    assert transacted.discharge(fail=False) == Accepted()
+    assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (0, 1)
