@@ -37,7 +37,7 @@ RECEIVE = '''
     returning number, token
 '''
 RENEW = '''
-    update held set until = coalesce(pgqueue.renew_lock('q', number, token, interval '{LOCKED_FOR}'), until)
+    update held set until = pgqueue.renew_lock('q', number, token, interval '{LOCKED_FOR}')
      where token = %s and number = %s
 '''
 COMPLETE = '''

@@ -68,3 +68,10 @@ def test_an_unknown_key_is_not_dropped(administrator: psycopg.Connection[Any]) -
 def test_an_administrator_cannot_give_the_rights_of_a_superuser(administrator: psycopg.Connection[Any]) -> None:
     ((superuser,),) = administrator.execute("select session_user").fetchall()
     assert "a role that you are a member of" in refused(administrator, CREATE, "shop", superuser)
+
+
+def test_membership_without_the_set_option_does_not_suffice(administrator: psycopg.Connection[Any]) -> None:
+    if administrator.info.server_version < 160000:
+        pytest.skip("a membership of PostgreSQL 14 or 15 always lets its member take on the role")
+    administrator.execute("reset role; grant key_stranger to key_admin with set false; set role key_admin")
+    assert "role must be" in refused(administrator, CREATE, "shop", "key_stranger")

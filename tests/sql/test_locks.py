@@ -6,6 +6,7 @@ import pytest
 
 from pgqueue.testing import Database
 from tests.sql.stage import (
+    DEAD,
     INVALID_ARGUMENT,
     LOCK_DURATION,
     LOCK_LOST,
@@ -140,6 +141,30 @@ def test_a_renewal_does_not_wait_for_an_open_transaction(database: Database) -> 
             (received.sequence_number, None, received.locked_until)
         ]
         ann.commit()
+
+
+@pytest.mark.parametrize("queue", ["q", DEAD])
+def test_a_renewal_that_meets_a_redelivery_at_its_end_has_an_end_of_the_lock(database: Database, queue: str) -> None:
+    with Stage(database) as stage:
+        ann, bob, gate = stage.sessions("ann", "bob", "gate")
+        ann.send("a", priority=1)
+        if queue == DEAD:
+            ann.settle("dead_letter", ann.receive()[0], reason="r")
+        (late,) = ann.receive(queue=queue)
+        stage.passes(LOCK_DURATION)
+        # Bob's transaction holds the row when Ann looks for it, and has ended when her result is built.
+        result = "    return query\n        select outcome"
+        stage.rewrite("renew_lock_batch", result, f"    perform pg_advisory_xact_lock_shared(1);\n{result}")
+        gate.value("select pg_advisory_lock(1)")
+        bob.begin()
+        (redelivered,) = bob.receive(queue=queue)
+        renewal = ann.starts(lambda: ann.settle_batch("renew_lock_batch", [late], queue=queue))
+        bob.commit()
+        gate.value("select pg_advisory_unlock(1)")
+        assert renewal.result() == [(late.sequence_number, None, late.locked_until)]
+        with refused(LOCK_LOST):
+            ann.settle("renew_lock", late, queue=queue)
+        bob.complete(redelivered, queue=queue)
 
 
 BEFORE_THE_SECOND_TURN = SECOND / 2

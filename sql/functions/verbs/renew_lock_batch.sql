@@ -27,7 +27,7 @@ declare
     many    integer;
     places  tid[];
     proven  bigint[];
-    codes   text[];
+    ends    timestamptz[];
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     if renew_lock_batch.lock_duration <= interval '0' then
@@ -59,44 +59,38 @@ begin
     if pgqueue._is_dead_letter_queue(queue) then
         source  := pgqueue._find_queue(pgqueue._dead_letters_of(queue), 'RECEIVE');
         renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
-        codes   := array(
-            select outcome.sqlstate
-              from pgqueue._settle_dead_letters('RENEW', queue, sequence_numbers, lock_tokens, atomic, until => renewed)
-                   with ordinality as outcome (sequence_number, sqlstate, nth)
-             order by nth);
-        return query
-            select number, code, dead_letter.locked_until
-              from unnest(sequence_numbers, codes) with ordinality as outcome (number, code, nth)
-              left join pgqueue.dead_letter on queue_id = source.id and sequence_number = number and code is null
-             order by nth;
-        return;
-    end if;
-    source  := pgqueue._find_queue(queue, 'RECEIVE');
-    renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
-    perform pgqueue._check_locks(sequence_numbers, lock_tokens);
-    if source.requires_session then
-        return query
-            select * from pgqueue._renew_by_messages(source, sequence_numbers, lock_tokens, renew_lock_batch.lock_duration, atomic);
-        return;
-    end if;
-    places := pgqueue._lock_unheld(source, sequence_numbers, lock_tokens);
-    if source.fair then
-        perform pgqueue._release_groups(source, array(           -- those whose locks end sooner
-            select ctid from pgqueue.message where ctid = any (places) and locked_until > renewed));
-    end if;
-    perform pgqueue._extend_locks(places, renewed);
-    perform pgqueue._notify_early(source, renew_lock_batch.lock_duration);
-    proven := array(
-        select nth
+        perform pgqueue._settle_dead_letters('RENEW', queue, sequence_numbers, lock_tokens, until => renewed);
+        select array_agg(nth), array_agg(dead_letter.locked_until)
+          into proven, ends
+          from unnest(sequence_numbers, lock_tokens) with ordinality as asked (number, token, nth)
+          join pgqueue.dead_letter on queue_id = source.id and sequence_number = number and lock_token = token;
+    else
+        source  := pgqueue._find_queue(queue, 'RECEIVE');
+        renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
+        perform pgqueue._check_locks(sequence_numbers, lock_tokens);
+        if source.requires_session then
+            return query
+                select * from pgqueue._renew_by_messages(source, sequence_numbers, lock_tokens, renew_lock_batch.lock_duration, atomic);
+            return;
+        end if;
+        places := pgqueue._lock_unheld(source, sequence_numbers, lock_tokens);
+        if source.fair then
+            perform pgqueue._release_groups(source, array(       -- those whose locks end sooner
+                select ctid from pgqueue.message where ctid = any (places) and locked_until > renewed));
+        end if;
+        perform pgqueue._extend_locks(places, renewed);
+        perform pgqueue._notify_early(source, renew_lock_batch.lock_duration);
+        select array_agg(nth), array_agg(lock.locked_until)
+          into proven, ends
           from unnest(sequence_numbers, lock_tokens) with ordinality as asked (number, token, nth)
           join pgqueue._find_by_token(source, sequence_numbers, lock_tokens) as lock
-            on lock.sequence_number = number and lock.lock_token = token);
+            on lock.sequence_number = number and lock.lock_token = token;
+    end if;
     return query
-        select outcome.sequence_number, outcome.sqlstate, lock.locked_until
-          from pgqueue._settlement_results(queue, sequence_numbers, proven, atomic)
+        select outcome.sequence_number, outcome.sqlstate, held.until
+          from pgqueue._settlement_results(queue, sequence_numbers, coalesce(proven, '{}'), atomic)
                with ordinality as outcome (sequence_number, sqlstate, nth)
-          left join pgqueue._find_by_token(source, sequence_numbers, lock_tokens) as lock
-            on lock.sequence_number = outcome.sequence_number and outcome.sqlstate is null
+          left join unnest(proven, ends) as held (nth, until) using (nth)
          order by nth;
 end
 $$;
