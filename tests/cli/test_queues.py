@@ -125,6 +125,7 @@ def test_a_queue_that_exists_is_refused_unless_that_is_fine(pgqueue: CommandLine
     assert refused.code == 1
     assert "--exist-ok" in refused.only_error
     assert pgqueue("queue", "create", "orders", "--exist-ok", "--json").document["name"] == "orders"
+    assert pgqueue("queue", "create", "orders", "--exist-ok").out.startswith("queue orders exists\n")
 
 
 def test_queues_are_listed_for_people_and_for_programs(pgqueue: CommandLine, client: QueueClient) -> None:
