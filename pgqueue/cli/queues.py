@@ -40,7 +40,7 @@ def create(
     pgqueue queue create orders --lock-duration 30s --max-delivery-count 5
     """
     queue = database.client.create_queue(name, exist_ok=exist_ok, **settings)
-    return Result(queue, f"queue {name} created", documents.settings_record)
+    return Result(queue, f"queue {name} {presence(exist_ok)}", documents.settings_record)
 
 
 @on_database(app, "list")
@@ -140,6 +140,11 @@ def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = Fa
 def _messages(counts: QueueRuntimeProperties) -> str:
     there = counts.ready + counts.locked + counts.deferred + counts.expired + counts.exhausted + counts.scheduled
     return output.counted(there, "message")
+
+
+def presence(exist_ok: bool) -> str:
+    """The verb of the line that ``create`` prints."""
+    return "exists" if exist_ok else "created"
 
 
 def ask(question: str, yes: bool) -> None:

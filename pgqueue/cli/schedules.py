@@ -16,7 +16,7 @@ from pgqueue.cli.group import Group, top
 from pgqueue.cli.options import duration, flag, moment
 from pgqueue.cli.output import Result
 from pgqueue.cli.quantities import Moment
-from pgqueue.cli.queues import Yes, ask
+from pgqueue.cli.queues import Yes, ask, presence
 from pgqueue.cli.sending import MessageOptions, reader_of
 
 app = Group(no_args_is_help=True, help="Send messages again and again: by a cron expression, or at an interval.")
@@ -70,7 +70,7 @@ def create(
         end=_after_now(end, database),
         exist_ok=exist_ok,
     )
-    return Result(schedule, f"schedule {name} created", documents.schedule_record)
+    return Result(schedule, f"schedule {name} {presence(exist_ok)}", documents.schedule_record)
 
 
 @on_database(app, "list")

@@ -14,7 +14,7 @@ from pgqueue.cli.failures import WrongUse
 from pgqueue.cli.group import Group, top
 from pgqueue.cli.options import Options, flag
 from pgqueue.cli.output import Result
-from pgqueue.cli.queues import Yes, ask
+from pgqueue.cli.queues import Yes, ask, presence
 from pgqueue.cli.sending import TEXT_OPTIONS, parse_properties
 from pgqueue.cli.settings import Settings, TopicOptions
 from pgqueue.model.columns import FILTERABLE
@@ -73,7 +73,7 @@ def create_topic(
     """Create a topic. `pgqueue subscription create` makes queues for what is sent to it."""
     created = database.client.create_topic(name, exist_ok=exist_ok, **settings)
     document = {"topic": name, "created": True, **output.plain(created)}
-    return Result(document, f"topic {name} created", lambda _: documents.topic_record(created))
+    return Result(document, f"topic {name} {presence(exist_ok)}", lambda _: documents.topic_record(created))
 
 
 @on_database(topic, "show")
@@ -153,7 +153,7 @@ def create_subscription(
     created = database.client.create_subscription(
         topic, name, filter=filter, set_properties=parse_properties(set_properties), exist_ok=exist_ok, **settings
     )
-    return Result(created, f"subscription {name} of {topic} created", documents.subscription_record)
+    return Result(created, f"subscription {name} of {topic} {presence(exist_ok)}", documents.subscription_record)
 
 
 @on_database(subscription, "list")
@@ -227,7 +227,7 @@ def create_rule(
         exist_ok=exist_ok,
     )
     document = {"topic": topic, "subscription": subscription, "rule": name, "created": True}
-    return Result(document, f"rule {name} of {topic}, {subscription} created")
+    return Result(document, f"rule {name} of {topic}, {subscription} {presence(exist_ok)}")
 
 
 @on_database(rule, "list")
