@@ -20,7 +20,7 @@ from pgqueue.errors import (
 )
 from pgqueue.model.policy import is_refused_for_good
 
-REMEDY = "run `pgqueue migrate`, or client.migrate()"
+REMEDY = "run `pgqueue migrate`, with --schema unless that is pgqueue, or client.migrate()"
 
 #: A prepared statement already exists, or does not: a pooler has given the session to another client.
 NOT_OUR_STATEMENT = ("42P05", "26000")
