@@ -112,6 +112,12 @@ TWINS = [
         ),
     ),
     Twin(
+        "renew_lock_batch",
+        "queue_id = source.id and sequence_number = number and lock_token = token",
+        "queue_id = source.id and sequence_number = number",
+        test_dead_letter_queue.test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it,
+    ),
+    Twin(
         "_lock_dead_letters",
         f"and lock_token = token\n{ASKED_FOR}\n               for update of dead_letter skip locked",
         f"\n{ASKED_FOR}\n               for update of dead_letter skip locked",
