@@ -31,10 +31,10 @@ FIELDS = {
 
 ALWAYS, NEVER = "1=1", "1=0"
 
-#: An action that pgqueue can take: it sets a property to a literal.
+#: An action that pgqueue can take: it sets a property to a literal, or to a parameter.
 SET = re.compile(
     r"\s*set\s+(?:user\.)?(?:\[(?P<quoted>[^\]]+)\]|(?P<name>[A-Za-z_]\w*))\s*=\s*"
-    r"(?:'(?P<text>(?:[^']|'')*)'|(?P<number>[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?)|(?P<truth>true|false))\s*(?:;|$)",
+    r"(?P<value>'(?:[^']|'')*'|[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?|true|false|@\w+)\s*(?:;|$)",
     re.IGNORECASE,
 )
 
@@ -64,7 +64,7 @@ def sql_of(filter: Filter | None) -> str:
     raise TypeError(filter)
 
 
-def properties_of(action: str) -> dict[str, Any]:
+def properties_of(action: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The properties that an action sets. Raises Refusal for one that does more than to set properties to literals."""
     found: dict[str, Any] = {}
     position = 0
@@ -74,26 +74,34 @@ def properties_of(action: str) -> dict[str, Any]:
             raise Refusal(
                 ARGUMENT, f"of an action pgqueue does `SET name = literal`, but not {action[position:]!r:.120}"
             )
-        name = step["quoted"] or step["name"]
-        if step["text"] is not None:
-            found[name] = step["text"].replace("''", "'")
-        elif step["truth"] is not None:
-            found[name] = step["truth"].lower() == "true"
-        else:
-            found[name] = float(step["number"]) if "." in step["number"] else int(step["number"])
+        found[step["quoted"] or step["name"]] = _value(step["value"], parameters or {})
         position = step.end()
     return found
 
 
+def _value(literal: str, parameters: Mapping[str, Any]) -> Any:
+    if literal.startswith("'"):
+        return literal[1:-1].replace("''", "'")
+    if literal.startswith("@"):
+        for name in (literal, literal[1:]):
+            if name in parameters:
+                return parameters[name]
+        raise Refusal(ARGUMENT, f"the parameter {literal} of an action has no value")
+    if literal.lower() in ("true", "false"):
+        return literal.lower() == "true"
+    return float(literal) if "." in literal else int(literal)
+
+
 def action_of(properties: Mapping[str, Any]) -> str:
     """The action that sets these properties."""
-    return "; ".join(f"SET [{name}] = {_literal(value)}" for name, value in properties.items())
+    names = {name: name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"[{name}]" for name in properties}
+    return "; ".join(f"SET {names[name]} = {_literal(value)}" for name, value in properties.items())
 
 
 def _literal(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    text = value if isinstance(value, str) else json.dumps(value)
+    text = json.dumps(value) if isinstance(value, dict | list | None) else str(value)
     return "'" + text.replace("'", "''") + "'"
 
 

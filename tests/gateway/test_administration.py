@@ -136,7 +136,7 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, c
     }  # fmt: skip
     swiss: Any = found["swiss"]
     assert swiss.filter.properties == {"country": "CH", "n": 1, "b": True, "f": 1.5}
-    assert swiss.action.sql_expression == "SET [n] = 2; SET [seen] = 'yes'"
+    assert swiss.action.sql_expression == "SET n = 2; SET seen = 'yes'"
     rule = found["large"]
     rule.filter = FalseRuleFilter()
     admin.update_rule("events", "billing", rule)
