@@ -85,7 +85,7 @@ test-pgbouncer: $(READY) ## the contract, and workers, through PgBouncer in tran
 test-schema: $(READY) ## the contract, with pgqueue in the schema "Jobs of Acme"
 	PGQUEUE_TEST_SCHEMA="Jobs of Acme" $(BIN)/pytest tests/contract $(if $(LEAN),--lean) $(if $(ONLY),-k "$(ONLY)")
 
-test-azure: $(READY) ## the Azure SDK's own live tests against the gateway: make test-azure ONLY="test_topic.py -n 2"
+test-azure: $(READY) ## the Azure SDK's own live tests against the gateway: make test-azure ONLY="test_topic.py -n 2", or "samples send"
 	$(BIN)/python -m tests.gateway.azure $(ONLY)
 
 bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside raw psycopg; then with durable commits

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import socket
 from asyncio import create_task
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -41,41 +41,36 @@ class Entities:
     def __init__(self, client: QueueClient, host: str, *within: str) -> None:
         self.client, self.host, self.within = client, host, within
 
-    def verb(self, verb: str) -> Callable[..., Any]:
-        """A method of the client for entities of this kind."""
-        return partial(getattr(self.client, f"{verb}_{self.noun}"), *self.within)
+    def verb(self, verb: str, *names: str, **arguments: Any) -> Any:
+        """Call a method of the client for entities of this kind."""
+        return getattr(self.client, f"{verb}_{self.noun}")(*self.within, *names, **arguments)
 
-    async def list(self) -> list[Any]:
+    async def all(self) -> list[Any]:
         found: list[Any] = await getattr(self.client, f"list_{self.noun}s")(*self.within)
         return found
 
     async def get(self, name: str) -> Any:
-        return await self.verb("get")(name)
+        return await self.verb("get", name)
 
     async def create(self, name: str, given: ET.Element) -> None:
-        await self.verb("create")(name, **self.settings(given))
+        await self.verb("create", name, **atom.settings_of(given))
 
     async def update(self, name: str, given: ET.Element) -> None:
-        await self.verb("update")(name, **self.settings(given, await self.get(name)))
+        await self.verb("update", name, **atom.settings_of(given, self.settings(await self.get(name))))
 
-    async def delete(self, name: str) -> None:
-        await self.verb("delete")(name)
-
-    def settings(self, given: ET.Element, former: Any = None) -> dict[str, Any]:
-        """The settings in a description, or those that differ from the former ones. Raises Refusal."""
-        return atom.settings_of(given, former and self.queue(former))
-
-    async def describe(self, found: Sequence[Any], *, is_one: bool) -> Iterable[ET.Element]:
-        """The descriptions of what was found, and what is counted."""
-        queues = [self.queue(one) for one in found]
-        runtime = self.client.get_queue_runtime_properties, self.client.list_queues_runtime_properties
-        counts = [await runtime[0](queues[0].name)] if is_one else await runtime[1]()
-        known = {one.name: one for one in counts}
-        return [atom.description(self.kind, queue, known.get(queue.name), self.host) for queue in queues]
-
-    def queue(self, found: Any) -> Any:
+    def settings(self, found: Any) -> Any:
         """Where the settings are."""
         return found
+
+    async def describe(self, found: Sequence[Any], *, is_one: bool) -> list[ET.Element]:
+        """The descriptions of what was found, and what is counted."""
+        queues = [self.settings(one) for one in found]
+        if is_one:
+            counts = [await self.client.get_queue_runtime_properties(queues[0].name)]
+        else:
+            counts = await self.client.list_queues_runtime_properties()
+        known = {one.name: one for one in counts}
+        return [atom.description(self.kind, queue, known.get(queue.name), self.host) for queue in queues]
 
 
 class Queues(Entities):
@@ -83,8 +78,8 @@ class Queues(Entities):
 
     noun, kind = "queue", atom.QUEUE
 
-    async def list(self) -> list[Any]:
-        return [one for one in await super().list() if "/Subscriptions/" not in one.name]
+    async def all(self) -> list[Any]:
+        return [one for one in await super().all() if "/Subscriptions/" not in one.name]
 
 
 class Topics(Entities):
@@ -92,18 +87,16 @@ class Topics(Entities):
 
     noun, kind = "topic", atom.TOPIC
 
-    async def describe(self, found: Sequence[Any], *, is_one: bool) -> Iterable[ET.Element]:
-        counts = await self._rules(found[0].name) if is_one else {}
-        return [
-            atom.description(self.kind, one, None, self.host, SubscriptionCount=one.subscriptions, **counts)
-            for one in found
-        ]
-
-    async def _rules(self, topic: str) -> dict[str, int]:
-        within = [(topic, one.name) for one in await self.client.list_subscriptions(topic)]
-        rules = [rule for names in within for rule in await self.client.list_rules(*names)]
-        correlation = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
-        return {"SqlFilterCount": len(rules) - correlation, "CorrelationFilterCount": correlation}
+    async def describe(self, found: Sequence[Any], *, is_one: bool) -> list[ET.Element]:
+        described = [atom.description(self.kind, one, None, self.host) for one in found]
+        for one, element in zip(found, described, strict=True):
+            atom.filled(element, SubscriptionCount=one.subscriptions)
+            if is_one:
+                names = [at.name for at in await self.client.list_subscriptions(one.name)]
+                rules = [rule for name in names for rule in await self.client.list_rules(one.name, name)]
+                correlation = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
+                atom.filled(element, SqlFilterCount=len(rules) - correlation, CorrelationFilterCount=correlation)
+        return described
 
 
 class Subscriptions(Entities):
@@ -111,17 +104,17 @@ class Subscriptions(Entities):
 
     noun, kind = "subscription", atom.SUBSCRIPTION
 
-    def queue(self, found: Any) -> Any:
+    def settings(self, found: Any) -> Any:
         return found.queue
 
     async def create(self, name: str, given: ET.Element) -> None:
-        first = given.find(f"{atom.SB}DefaultRuleDescription")
+        first = given.find("DefaultRuleDescription")
         rule, what = ("$Default", {}) if first is None else atom.rule_of(first)
-        await self.verb("create")(name, **what, **self.settings(given))
+        await self.verb("create", name, **what, **atom.settings_of(given))
         if rule != "$Default":
             rules = Rules(self.client, self.host, *self.within, name)
-            await rules.verb("create")(rule, **what)
-            await rules.delete("$Default")
+            await rules.verb("create", rule, **what)
+            await rules.verb("delete", "$Default")
 
 
 class Rules(Entities):
@@ -130,47 +123,46 @@ class Rules(Entities):
     noun, kind = "rule", atom.RULE
 
     async def get(self, name: str) -> Any:
-        for found in await self.list():
+        for found in await self.all():
             if found.name == name:
                 return found
         raise RuleNotFoundError(f"subscription {'/'.join(self.within)} has no rule {name!r}")
 
+    async def create(self, name: str, given: ET.Element) -> None:
+        await self.verb("create", name, **atom.rule_of(given)[1])
+
     async def update(self, name: str, given: ET.Element) -> None:
-        former, settings = await self.get(name), self.settings(given)
-        await self.delete(name)
+        former, (_, what) = await self.get(name), atom.rule_of(given)
+        await self.verb("delete", name)
         try:
-            await self.verb("create")(name, **settings)
+            await self.verb("create", name, **what)
         except PGQueueError:
-            await self.verb("create")(name, filter=former.filter, set_properties=former.set_properties)
+            await self.verb("create", name, filter=former.filter, set_properties=former.set_properties)
             raise
 
-    def settings(self, given: ET.Element, former: Any = None) -> dict[str, Any]:
-        return atom.rule_of(given)[1]
-
-    async def describe(self, found: Sequence[Any], *, is_one: bool) -> Iterable[ET.Element]:
-        return map(atom.rule_description, found)
+    async def describe(self, found: Sequence[Any], *, is_one: bool) -> list[ET.Element]:
+        return [atom.rule_description(one) for one in found]
 
 
-#: The entities that a path names: one in the last group, or all.
-PATHS: tuple[tuple[re.Pattern[str], tuple[type[Entities], ...]], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), kinds)
-    for pattern, kinds in (
-        (r"\$resources/queues()", (Queues,)),
-        (r"\$resources/topics()", (Topics,)),
-        (r"(.+)/subscriptions/([^/]+)/rules(?:/([^/]+))?", (Rules,)),
-        (r"(.+)/subscriptions(?:/([^/]+))?", (Subscriptions,)),
-        (r"(.+)", (Queues, Topics)),
-    )
-)
+#: The entities that a path names: the one in the last group, or all.
+PATHS: dict[str, tuple[type[Entities], ...]] = {
+    r"(?i)\$resources/queues()": (Queues,),
+    r"(?i)\$resources/topics()": (Topics,),
+    r"(?i)(.+)/subscriptions/([^/]+)/rules(?:/([^/]+))?": (Rules,),
+    r"(?i)(.+)/subscriptions(?:/([^/]+))?": (Subscriptions,),
+    r"(.+)": (Queues, Topics),
+}
 
 
-async def operate(client: QueueClient, request: Request, body: bytes) -> tuple[HTTPStatus, ET.Element | None]:
+async def operate(gateway: Gateway, request: Request) -> tuple[HTTPStatus, ET.Element | None]:
     """Do what a request asks for. Raises Refusal."""
-    path, method = unquote(request.url.path).strip("/"), request.method
-    address = str(request.url.replace(query=""))
+    path, method, address = unquote(request.url.path).strip("/"), request.method, str(request.url.replace(query=""))
+    grant = await gateway.keys.check_token(request.headers.get("authorization", ""))
+    granted([grant], entity_of(path) if grant.path else "", gateway.keys)
     if path.lower() == "$namespaceinfo" and method == "GET":
-        return HTTPStatus.OK, atom.entry("pgqueue", address, atom.namespace("pgqueue"))
-    found = ((named.groups(), kinds) for pattern, kinds in PATHS if (named := pattern.fullmatch(path)))
+        return HTTPStatus.OK, atom.document("entry", "pgqueue", address, [_namespace()])
+    client = (await gateway.client_of(grant.key.role)).client
+    found = ((named.groups(), kinds) for pattern, kinds in PATHS.items() if (named := re.fullmatch(pattern, path)))
     (*within, name), kinds = next(found, (("",), ()))
     choices = [kind(client, request.url.netloc, *within) for kind in kinds]
     if not choices or (method != "GET" and not name):
@@ -179,10 +171,10 @@ async def operate(client: QueueClient, request: Request, body: bytes) -> tuple[H
         return HTTPStatus.OK, await _feed(choices[0], address, request.query_params)
     status = HTTPStatus.OK
     if method == "PUT":
-        given = atom.content_of(body)
-        choices = [one for one in choices if one.kind == atom.kind_of(given)]
+        given = atom.content_of(await _body(request))
+        choices = [one for one in choices if one.kind == given.tag]
         if not choices:
-            raise Refusal(ARGUMENT, f"{path} takes no {atom.kind_of(given)}")
+            raise Refusal(ARGUMENT, f"{path} takes no {given.tag}")
         if request.headers.get("if-match") == "*":
             await choices[0].update(name, given)
         else:
@@ -190,10 +182,24 @@ async def operate(client: QueueClient, request: Request, body: bytes) -> tuple[H
             status = HTTPStatus.CREATED
     entities, one = await _find(choices, name)
     if method == "DELETE":
-        await entities.delete(name)
+        await entities.verb("delete", name)
         return HTTPStatus.OK, None
-    (content,) = await entities.describe([one], is_one=True)
-    return status, atom.entry(name, address, content)
+    return status, atom.document("entry", name, address, await entities.describe([one], is_one=True))
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST:
+            raise Refusal(ARGUMENT, f"the body is larger than {LARGEST} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    return bytes(body)
+
+
+def _namespace() -> ET.Element:
+    begin = atom.instant(datetime(2020, 1, 1, tzinfo=UTC))
+    return atom.filled(atom.element("NamespaceInfo"), CreatedTime=begin, ModifiedTime=begin, MessagingSKU="Premium",
+                       MessagingUnits=1, Name="pgqueue", NamespaceType="Messaging")  # fmt: skip
 
 
 async def _find(choices: list[Entities], name: str) -> tuple[Entities, Any]:
@@ -213,14 +219,14 @@ async def _feed(entities: Entities, address: str, query: QueryParams) -> ET.Elem
         skip, top = max(int(query.get("$skip", 0)), 0), max(int(query.get("$top", MOST)), 0)
     except ValueError:
         raise Refusal(ARGUMENT, "$skip and $top are numbers") from None
-    found = await entities.list()
+    found = await entities.all()
     page = found[skip : skip + top]
-    contents = await entities.describe(page, is_one=False)
     entries = [
-        atom.entry(one.name, f"{address}/{one.name}", content) for one, content in zip(page, contents, strict=True)
+        atom.document("entry", one.name, f"{address}/{one.name}", [content])
+        for one, content in zip(page, await entities.describe(page, is_one=False), strict=True)
     ]
-    following = f"{address}?$skip={skip + top}&$top={top}" if skip + top < len(found) else None
-    return atom.feed(type(entities).__name__, address, entries, following)
+    more = f"{address}?$skip={skip + top}&$top={top}" if skip + top < len(found) else ""
+    return atom.document("feed", type(entities).__name__, address, entries, more)
 
 
 def application(gateway: Gateway) -> Starlette:
@@ -228,11 +234,12 @@ def application(gateway: Gateway) -> Starlette:
 
     async def answer(request: Request) -> Response:
         try:
-            status, element = await _answer(gateway, request)
+            status, element = await operate(gateway, request)
         except Exception as error:  # noqa: BLE001 - each request is answered
             log(error, f"{request.method} {request.url.path}")
             status = described(error)[1]
-            return Response(ET.tostring(atom.error(status, text_of(error))), status, media_type="application/xml")
+            element = atom.filled(ET.Element("Error"), Code=int(status), Detail=text_of(error))
+            return Response(ET.tostring(element), status, media_type="application/xml")
         body = b"" if element is None else ET.tostring(element, xml_declaration=True, encoding="utf-8")
         return Response(body, status, media_type="application/atom+xml;type=entry;charset=utf-8")
 
@@ -256,17 +263,6 @@ def application(gateway: Gateway) -> Starlette:
             Route("/{path:path}", answer, methods=["GET", "PUT", "DELETE"]),
         ]
     )
-
-
-async def _answer(gateway: Gateway, request: Request) -> tuple[HTTPStatus, ET.Element | None]:
-    grant = await gateway.keys.check_token(request.headers.get("authorization", ""))
-    granted([grant], entity_of(unquote(request.url.path)) if grant.path else "", gateway.keys)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:
-            raise Refusal(ARGUMENT, f"the body is larger than {LARGEST} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    return await operate((await gateway.client_of(grant.key.role)).client, request, bytes(body))
 
 
 class Server(uvicorn.Server):

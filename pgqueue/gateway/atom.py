@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from pgqueue import CorrelationFilter, RuleProperties, SqlFilter
+from pgqueue import CorrelationFilter, RuleProperties
 from pgqueue.gateway import rules
 from pgqueue.gateway.conditions import ARGUMENT, Refusal
 from pgqueue.gateway.entities import entity_of
 from pgqueue.model.arguments import LONGEST
-from pgqueue.model.topic import Filter
 
 ATOM = "http://www.w3.org/2005/Atom"
-SB = "{http://schemas.microsoft.com/netservices/2010/10/servicebus/connect}"
+SB = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
 COUNTS = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
 INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 SCHEMA = "http://www.w3.org/2001/XMLSchema"
@@ -106,9 +106,13 @@ PROPERTIES: tuple[tuple[tuple[str, ...], str, str, Kind | str], ...] = (
     ((QUEUE,), "MaxMessageSizeInKilobytes", "max_message_size", KILOBYTES),
 )
 
-#: What Service Bus only reports, and the rule of a new subscription.
+#: Properties that Service Bus only reports, and the rule of a new subscription.
 REPORTED = {"AccessedAt", "CountDetails", "CreatedAt", "MessageCount", "SizeInBytes", "SubscriptionCount", "UpdatedAt",
             "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription"}  # fmt: skip
+
+
+#: The fields of a correlation filter, as XML names them.
+TAGS = {name: name.title().replace("-", "") for name in rules.FIELDS}
 
 
 def properties_of(kind: str) -> Iterator[tuple[str, str, Kind | str]]:
@@ -116,13 +120,8 @@ def properties_of(kind: str) -> Iterator[tuple[str, str, Kind | str]]:
     return ((name, setting, how) for of, name, setting, how in PROPERTIES if kind in of)
 
 
-def kind_of(element: ET.Element) -> str:
-    """The name of an element without its namespace."""
-    return element.tag.rpartition("}")[2]
-
-
 def content_of(body: bytes) -> ET.Element:
-    """The description in an entry. Raises Refusal."""
+    """The description in an entry, with tags that have no namespaces. Raises Refusal."""
     try:
         text = body.decode("utf-8-sig")
         if "<!" in text:
@@ -132,20 +131,22 @@ def content_of(body: bytes) -> ET.Element:
         raise Refusal(ARGUMENT, f"the body is no entry of Atom: {error}") from None
     if content is None or len(content) != 1:
         raise Refusal(ARGUMENT, "the body is no entry of Atom with a content")
+    for element in content.iter():
+        element.tag = element.tag.rpartition("}")[2]
     return content[0]
 
 
 def settings_of(described: ET.Element, former: Any = None) -> dict[str, Any]:
     """The settings in a description, or those that differ from the former ones. Raises Refusal."""
-    texts = {kind_of(one): (one.text or "").strip() or "…" * len(one) for one in described}
+    texts = {one.tag: (one.text or "").strip() or "…" * len(one) for one in described}
     found = {}
-    for name, setting, kind in properties_of(kind_of(described)):
+    for name, setting, kind in properties_of(described.tag):
         text = texts.pop(name, "")
         if isinstance(kind, str):
             if text not in ("", kind):
                 raise Refusal(ARGUMENT, f"pgqueue does not have {name}: leave it out, or {kind}")
         elif text or kind.is_optional:
-            value = _read(name, kind.read, text) if text else None
+            value = _read(name, kind, text) if text else None
             if value is not None if former is None else kind.text(value) != kind.text(getattr(former, setting)):
                 found[setting] = value
     if unknown := [name for name, text in texts.items() if text and name not in REPORTED]:
@@ -153,14 +154,14 @@ def settings_of(described: ET.Element, former: Any = None) -> dict[str, Any]:
     return found
 
 
-def _read(name: str, read: Callable[[str], Any], text: str) -> Any:
-    try:
-        return read(text)
-    except (KeyError, ValueError):
-        raise Refusal(ARGUMENT, f"{name} cannot be {text!r:.80}") from None
+def _read(name: str, kind: Kind | None, text: str) -> Any:
+    with suppress(KeyError, ValueError):
+        if kind is not None:
+            return kind.read(text)
+    raise Refusal(ARGUMENT, f"{name} cannot be {text!r:.80}")
 
 
-def description(kind: str, properties: Any, runtime: Any, host: str, **more: int) -> ET.Element:
+def description(kind: str, properties: Any, runtime: Any, host: str) -> ET.Element:
     """The description of a queue, a topic or a subscription. A topic has no messages of its own."""
     made = element(kind)
     for name, setting, how in properties_of(kind):
@@ -172,7 +173,7 @@ def description(kind: str, properties: Any, runtime: Any, host: str, **more: int
         runtime.ready + runtime.locked, runtime.dead_letters, runtime.scheduled, runtime.deferred, runtime.size_in_bytes
     )  # fmt: skip
     filled(made, CreatedAt=created, UpdatedAt=created, AccessedAt=created, SizeInBytes=size,
-           MessageCount=active + dead + scheduled + deferred, **more)  # fmt: skip
+           MessageCount=active + dead + scheduled + deferred)  # fmt: skip
     each = {"Active": active, "DeadLetter": dead, "Scheduled": scheduled, "Transfer": 0, "TransferDeadLetter": 0}
     filled(ET.SubElement(made, "CountDetails", {"xmlns:n": COUNTS}),
            **{f"n:{name}MessageCount": count for name, count in each.items()})  # fmt: skip
@@ -181,83 +182,58 @@ def description(kind: str, properties: Any, runtime: Any, host: str, **more: int
 
 def rule_of(described: ET.Element) -> tuple[str, dict[str, Any]]:
     """The name of a rule, and its filter and what it sets, as arguments. Raises Refusal."""
-    action, properties = described.find(f"{SB}Action"), None
-    if action is not None and (sql := action.findtext(f"{SB}SqlExpression")):
-        properties = rules.properties_of(sql, _pairs(action, "Parameters"))
-    made = {"filter": _filter_of(described.find(f"{SB}Filter")), "set_properties": properties}
-    return described.findtext(f"{SB}Name") or "$Default", made
+    filter, action, rule = described.find("Filter"), described.find("Action"), {}
+    kind = "TrueFilter" if filter is None else filter.get(TYPE, "").rpartition(":")[2]
+    if kind == "FalseFilter":
+        rule["sql-filter"] = {"expression": rules.NEVER}
+    elif kind == "SqlFilter" and filter is not None:
+        rule["sql-filter"] = _sql(filter)
+    elif kind == "CorrelationFilter" and filter is not None:
+        fields: dict[str, Any] = {name: filter.findtext(tag) for name, tag in TAGS.items()}
+        rule["correlation-filter"] = fields | {"properties": _pairs(filter, "Properties")}
+    elif kind != "TrueFilter":
+        raise Refusal(ARGUMENT, f"there is no filter of the type {kind!r}")
+    if action is not None:
+        rule["sql-rule-action"] = _sql(action)
+    made = dict(zip(("filter", "set_properties"), rules.from_map(rule), strict=True))
+    return described.findtext("Name") or "$Default", made
 
 
-def _filter_of(element: ET.Element | None) -> Filter | None:
-    kind = "TrueFilter" if element is None else element.get(TYPE, "").rpartition(":")[2]
-    match kind, element:
-        case "TrueFilter", _:
-            return None
-        case "FalseFilter", _:
-            return SqlFilter(rules.NEVER)
-        case "SqlFilter", ET.Element():
-            return rules.filter_of(element.findtext(f"{SB}SqlExpression") or "", _pairs(element, "Parameters"))
-        case "CorrelationFilter", ET.Element():
-            fields = {ours: element.findtext(f"{SB}{_tag(theirs)}") for theirs, ours in rules.FIELDS.items()}
-            return CorrelationFilter(**fields, application_properties=_pairs(element, "Properties") or None)
-    raise Refusal(ARGUMENT, f"there is no filter of the type {kind!r}")
+def _sql(element: ET.Element) -> dict[str, Any]:
+    expression = element.findtext("SqlExpression") or ""
+    return {"expression": expression, "parameters": _pairs(element, "Parameters")}
 
 
 def rule_description(rule: RuleProperties) -> ET.Element:
     """The description of a rule."""
     made = element(RULE)
+    filter = ET.SubElement(made, "Filter", {"i:type": rules.kind_of(rule.filter)})
     if isinstance(rule.filter, CorrelationFilter):
-        fields = {_tag(theirs): getattr(rule.filter, ours) for theirs, ours in rules.FIELDS.items()}
-        filter = filled(ET.SubElement(made, "Filter", {"i:type": "CorrelationFilter"}), **fields)
+        filled(filter, **{TAGS[theirs]: getattr(rule.filter, ours) for theirs, ours in rules.FIELDS.items()})
         _add_pairs(ET.SubElement(filter, "Properties"), rule.filter.application_properties or {})
     else:
-        sql = rules.sql_of(rule.filter)
-        kind = {rules.ALWAYS: "TrueFilter", rules.NEVER: "FalseFilter"}.get(sql.replace(" ", ""), "SqlFilter")
-        filled(ET.SubElement(made, "Filter", {"i:type": kind}), SqlExpression=sql, CompatibilityLevel=20)
+        filled(filter, SqlExpression=rules.sql_of(rule.filter), CompatibilityLevel=20)
     action = ET.SubElement(made, "Action", {"i:type": "SqlRuleAction" if rule.set_properties else "EmptyRuleAction"})
     if rule.set_properties:
         filled(action, SqlExpression=rules.action_of(rule.set_properties), CompatibilityLevel=20)
     return filled(made, CreatedAt=instant(rule.created_at), Name=rule.name)
 
 
-def entry(name: str, address: str, content: ET.Element) -> ET.Element:
-    """An entry with a description."""
-    made = _headed("entry", name, address)
-    ET.SubElement(made, "content", type="application/xml").append(content)
-    return made
-
-
-def feed(title: str, address: str, entries: list[ET.Element], following: str | None) -> ET.Element:
-    """A list of entries, and where it goes on."""
-    made = _headed("feed", title, address)
-    if following is not None:
-        ET.SubElement(made, "link", rel="next", href=following)
-    made.extend(entries)
-    return made
-
-
-def _headed(tag: str, title: str, address: str) -> ET.Element:
+def document(tag: str, title: str, address: str, contents: list[ET.Element], more: str = "") -> ET.Element:
+    """An entry with its content, or a feed with its entries and where there are more."""
     now = instant(datetime.now(UTC))
     made = filled(ET.Element(tag, xmlns=ATOM), id=address, title=title, published=now, updated=now)
-    ET.SubElement(made, "link", rel="self", href=address)
+    for rel, href in {"self": address, "next": more}.items():
+        if href:
+            ET.SubElement(made, "link", rel=rel, href=href)
+    inside = made if tag == "feed" else ET.SubElement(made, "content", type="application/xml")
+    inside.extend(contents)
     return made
-
-
-def namespace(name: str) -> ET.Element:
-    """The description of the namespace, which is a database."""
-    begin = instant(datetime(2020, 1, 1, tzinfo=UTC))
-    return filled(element("NamespaceInfo"), CreatedTime=begin, ModifiedTime=begin, MessagingSKU="Premium",
-                  MessagingUnits=1, Name=name, NamespaceType="Messaging")  # fmt: skip
-
-
-def error(status: int, text: str) -> ET.Element:
-    """The answer to a request that was refused."""
-    return filled(ET.Element("Error"), Code=int(status), Detail=text)
 
 
 def element(kind: str) -> ET.Element:
     """An element of Service Bus. Tags in it have no namespaces of their own, as Service Bus writes it."""
-    return ET.Element(kind, {"xmlns": SB.strip("{}"), "xmlns:i": INSTANCE})
+    return ET.Element(kind, {"xmlns": SB, "xmlns:i": INSTANCE})
 
 
 def filled(parent: ET.Element, **texts: str | int | None) -> ET.Element:
@@ -268,36 +244,26 @@ def filled(parent: ET.Element, **texts: str | int | None) -> ET.Element:
     return parent
 
 
-def _tag(name: str) -> str:
-    """A field of a correlation filter, as XML has it: ReplyToSessionId for reply-to-session-id."""
-    return "".join(word.capitalize() for word in name.split("-"))
-
-
-READERS: Mapping[str, Callable[[str], Any]] = {
-    "string": str, "int": int, "long": int, "boolean": TRUTH.read, "double": float, "decimal": float,
-    "dateTime": _read_instant, "duration": _read_duration,
-}  # fmt: skip
-WRITERS: Mapping[type, tuple[str, Callable[[Any], str]]] = {
-    bool: ("boolean", TRUTH.write), int: ("long", str), float: ("double", str), datetime: ("dateTime", instant),
+#: The types of properties: the name of each, how it is written, and the type in Python, of which the first one is used.
+VALUES = {
+    "boolean": (bool, TRUTH), "long": (int, NUMBER), "int": (int, NUMBER), "double": (float, Kind(str, float)),
+    "decimal": (float, Kind(str, float)), "dateTime": (datetime, Kind(instant, _read_instant)),
+    "duration": (timedelta, TIME), "string": (object, Kind(str, str)),
 }  # fmt: skip
 
 
 def _pairs(parent: ET.Element, name: str) -> dict[str, Any]:
     found = {}
-    for pair in parent.iterfind(f"{SB}{name}/{SB}KeyValueOfstringanyType"):
-        key, value = pair.findtext(f"{SB}Key") or "", pair.find(f"{SB}Value")
+    for pair in parent.iterfind(f"{name}/KeyValueOfstringanyType"):
+        key, value = pair.findtext("Key") or "", pair.find("Value")
         if value is not None:
-            read = READERS.get(value.get(TYPE, "string").rpartition(":")[2], _unknown)
-            found[key] = _read(key, read, value.text or "")
+            _, kind = VALUES.get(value.get(TYPE, "string").rpartition(":")[2], (None, None))
+            found[key] = _read(key, kind, value.text or "")
     return found
-
-
-def _unknown(text: str) -> Any:
-    raise ValueError(text)
 
 
 def _add_pairs(parent: ET.Element, properties: Mapping[str, Any]) -> None:
     for key, value in properties.items():
-        kind, write = WRITERS.get(type(value), ("string", str))
+        name, how = next((name, how) for name, (kind, how) in VALUES.items() if isinstance(value, kind))
         pair = filled(ET.SubElement(parent, "KeyValueOfstringanyType"), Key=key)
-        ET.SubElement(pair, "Value", {"i:type": f"l28:{kind}", "xmlns:l28": SCHEMA}).text = write(value)
+        ET.SubElement(pair, "Value", {"i:type": f"l28:{name}", "xmlns:l28": SCHEMA}).text = how.write(value)

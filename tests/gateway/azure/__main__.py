@@ -1,5 +1,6 @@
 """``python -m tests.gateway.azure [FILE ...] [OPTION OF PYTEST ...]``: fails if a test fails that is not listed, and if
-one passes that is. Without files it runs all tests of messages and of the administration.
+one passes that is. Without arguments it runs all tests of messages and of the administration, and then the samples:
+``samples [PART OF A NAME ...]`` runs these only.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def main(arguments: list[str]) -> int:
         "--numprocesses=4", "--dist=worksteal", f"--timeout={PATIENCE}", "--timeout-method=signal",
         *[f"--ignore={tests / name}" for name in IGNORED], *options, *(files or ["."]),
     ]  # fmt: skip
-    return subprocess.run(command, cwd=tests, env={**os.environ, **trusted, **environment}, check=False).returncode
+    samples = [sys.executable, "-m", "tests.gateway.azure.samples", str(tests.parent / "samples"), *arguments[1:]]
+    commands = [samples] if arguments[:1] == ["samples"] else [command] if arguments else [command, samples]
+    environment |= {**os.environ, **trusted}
+    return max(subprocess.run(one, cwd=tests, env=environment, check=False).returncode for one in commands)
 
 
 def sources() -> Path:
