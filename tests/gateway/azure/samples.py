@@ -1,5 +1,5 @@
-"""The SDK's samples, each a process with queues of its own: ``python -m tests.gateway.azure samples [PART ...]`` fails if
-one fails that is not listed, and if one succeeds that is.
+"""``python -m tests.gateway.azure samples [PART ...]`` runs the SDK's samples, each a process with queues of its
+own. It fails if one fails that is not listed, and if one succeeds that is.
 """
 
 from __future__ import annotations
