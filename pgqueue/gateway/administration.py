@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import socket
 from asyncio import create_task
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -216,7 +216,7 @@ async def _find(choices: list[Entities], name: str) -> tuple[Entities, Any]:
 async def _feed(entities: Entities, address: str, query: QueryParams) -> ET.Element:
     """The part of a list that is asked for. Raises Refusal."""
     try:
-        skip, top = max(int(query.get("$skip", 0)), 0), max(int(query.get("$top", MOST)), 0)
+        skip, top = max(int(query.get("$skip", 0)), 0), max(int(query.get("$top", MOST)), 1)
     except ValueError:
         raise Refusal(ARGUMENT, "$skip and $top are numbers") from None
     found = await entities.all()
@@ -268,10 +268,7 @@ def application(gateway: Gateway) -> Starlette:
 class Server(uvicorn.Server):
     """A server that leaves signals to the gateway."""
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
+    capture_signals = nullcontext  # type: ignore[assignment]
 
 
 @asynccontextmanager

@@ -27,6 +27,9 @@ QUEUE, TOPIC, SUBSCRIPTION, RULE = "QueueDescription", "TopicDescription", "Subs
 #: How Service Bus writes that there is no limit of time.
 FOREVER = "P10675199DT2H48M5.4775807S"
 
+#: Characters that XML does not have.
+ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
 DURATION = re.compile(r"P(?:(\d{1,8})D)?(?:T(?:(\d{1,8})H)?(?:(\d{1,8})M)?(?:(\d{1,8}(?:\.\d+)?)S)?)?")
 
 
@@ -59,7 +62,8 @@ class Kind(NamedTuple):
     is_optional: bool = False
 
     def text(self, value: Any) -> str | None:
-        return None if value is None and self.is_optional else self.write(value)
+        """A value as clients get it; None for one that is left out."""
+        return None if value is None and self.is_optional else ILLEGAL.sub("\ufffd", self.write(value))
 
 
 TIME = Kind(_write_duration, _read_duration)
@@ -240,7 +244,7 @@ def filled(parent: ET.Element, **texts: str | int | None) -> ET.Element:
     """The same element, with an element in it for each text."""
     for name, text in texts.items():
         if text is not None:
-            ET.SubElement(parent, name).text = str(text)
+            ET.SubElement(parent, name).text = ILLEGAL.sub("\ufffd", str(text))
     return parent
 
 

@@ -220,6 +220,17 @@ def test_forwards_are_addresses_and_go_when_they_are_left_out(
     assert (client.get_queue("orders").forward_to, client.get_queue("orders").user_metadata) == (None, None)
 
 
+def test_characters_that_xml_does_not_have_are_replaced(
+    admin: ServiceBusAdministrationClient, client: QueueClient
+) -> None:
+    client.create_queue("orders", user_metadata="\x01a")
+    (queue,) = admin.list_queues()
+    assert queue.user_metadata == "\ufffda"
+    queue.max_delivery_count = 3
+    admin.update_queue(queue)
+    assert client.get_queue("orders").user_metadata == "\x01a"
+
+
 def test_a_topic_counts_its_rules(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
     client.create_topic("events")
     for name in ("a", "b"):
