@@ -54,6 +54,12 @@ def _read_duration(text: str) -> timedelta:
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
+def _read_entity(text: str) -> str:
+    if not (found := entity_of(text)):
+        raise ValueError(text)
+    return found
+
+
 class Kind(NamedTuple):
     """How values are written and read. An optional one is left out where there is none."""
 
@@ -76,7 +82,7 @@ NUMBER = Kind(str, int)
 STATUS = Kind(
     lambda value: value.title().replace("_", ""), lambda text: re.sub("(?<=[a-z])(?=[A-Z])", "_", text).upper()
 )
-ENTITY = Kind(str, entity_of, is_optional=True)
+ENTITY = Kind(str, _read_entity, is_optional=True)
 METADATA = Kind(
     lambda value: value if isinstance(value, str) else rules.json_bytes(value).decode(), str, is_optional=True
 )

@@ -163,6 +163,7 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, c
         ("max_delivery_count", 10**20, "max_delivery_count"),
         ("status", "Deleting", "status"),
         ("forward_to", "nosuch", "nosuch"),
+        ("forward_to", "sb://localhost/", "ForwardTo"),
     ],
 )
 def test_settings_that_pgqueue_lacks_are_refused_by_name(
