@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import socket
 from asyncio import create_task
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -15,15 +15,16 @@ from xml.etree import ElementTree as ET
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pgqueue import RuleProperties
+from pgqueue import CorrelationFilter
 from pgqueue.aio import QueueClient
 from pgqueue.errors import PGQueueError, QueueNotFoundError, RuleNotFoundError, TopicNotFoundError
 from pgqueue.gateway import atom
-from pgqueue.gateway.conditions import ARGUMENT, NOT_FOUND, Refusal, described, log, text_of
+from pgqueue.gateway.conditions import ARGUMENT, NOT_ALLOWED, NOT_FOUND, Refusal, described, log, text_of
 from pgqueue.gateway.entities import entity_of
 from pgqueue.gateway.gateway import Gateway
 from pgqueue.gateway.keys import granted
@@ -31,252 +32,201 @@ from pgqueue.gateway.keys import granted
 MOST = 100
 LARGEST = 1024 * 1024
 
-BELOW_A_TOPIC = re.compile(
-    r"(?P<topic>.+)/subscriptions(?:/(?P<subscription>[^/]+)(?:/(?P<rules>rules)(?:/(?P<rule>[^/]+))?)?)?",
-    re.IGNORECASE,
-)
 
-Answer = Coroutine[Any, Any, tuple[HTTPStatus, ET.Element | None]]
+class Entities:
+    """The entities of a kind, with the rights of a role; ``within`` names what they belong to."""
 
+    noun, kind = "", ""
 
-class Call:
-    """A request: what it is about, with the rights of a role."""
+    def __init__(self, client: QueueClient, host: str, *within: str) -> None:
+        self.client, self.host, self.within = client, host, within
 
-    def __init__(self, request: Request, client: QueueClient, body: bytes) -> None:
-        self.client = client
-        self.body = body
-        self.path = unquote(request.url.path).strip("/")
-        self.address = str(request.url.replace(query=""))
-        self.is_update = request.headers.get("if-match") == "*"
-        self._query = request.query_params
-        self._next: str | None = None
+    def verb(self, verb: str, *names: str, **arguments: Any) -> Any:
+        """Call a method of the client for entities of this kind."""
+        return getattr(self.client, f"{verb}_{self.noun}")(*self.within, *names, **arguments)
 
-    def page(self, found: list[Any]) -> list[Any]:
-        """The part of a list that is asked for."""
-        try:
-            skip, top = (
-                max(int(self._query.get(name, default)), 0) for name, default in (("$skip", 0), ("$top", MOST))
-            )
-        except ValueError:
-            raise Refusal(ARGUMENT, "$skip and $top are numbers") from None
-        if skip + top < len(found):
-            self._next = f"{self.address}?$skip={skip + top}&$top={top}"
-        return found[skip : skip + top]
+    async def all(self) -> list[Any]:
+        found: list[Any] = await getattr(self.client, f"list_{self.noun}s")(*self.within)
+        return found
 
-    def entry(self, name: str, content: ET.Element) -> ET.Element:
-        """An entry of a list, or the only one."""
-        return atom.entry(name, self.address, content)
+    async def get(self, name: str) -> Any:
+        return await self.verb("get", name)
 
-    def feed(self, title: str, entries: list[ET.Element]) -> tuple[HTTPStatus, ET.Element]:
-        """The answer that is a list."""
-        return HTTPStatus.OK, atom.feed(title, self.address, entries, self._next)
+    async def create(self, name: str, given: ET.Element) -> None:
+        await self.verb("create", name, **atom.settings_of(given))
 
-    def content(self, *kinds: str) -> tuple[str, ET.Element]:
-        """The description that was sent. Raises Refusal."""
-        kind, element = atom.content_of(self.body)
-        if kind not in kinds:
-            raise Refusal(ARGUMENT, f"{self.path} takes a {' or a '.join(kinds)}, not a {kind}")
-        return kind, element
+    async def update(self, name: str, given: ET.Element) -> None:
+        await self.verb("update", name, **atom.settings_of(given, self.settings(await self.get(name))))
+
+    def settings(self, found: Any) -> Any:
+        """Where the settings are."""
+        return found
+
+    async def describe(self, found: Sequence[Any], *, is_one: bool) -> list[ET.Element]:
+        """The descriptions of what was found, and what is counted."""
+        queues = [self.settings(one) for one in found]
+        if is_one:
+            counts = [await self.client.get_queue_runtime_properties(queues[0].name)]
+        else:
+            counts = await self.client.list_queues_runtime_properties()
+        known = {one.name: one for one in counts}
+        return [atom.description(self.kind, queue, known.get(queue.name), self.host) for queue in queues]
 
 
-# -- queues and topics -------------------------------------------------------------------------------------------------
+class Queues(Entities):
+    """The queues, without those of subscriptions."""
+
+    noun, kind = "queue", atom.QUEUE
+
+    async def all(self) -> list[Any]:
+        return [one for one in await super().all() if "/Subscriptions/" not in one.name]
 
 
-async def list_entities(call: Call) -> Any:
-    """The queues, or the topics."""
-    if call.path.lower() == "$resources/queues":
-        queues = [one for one in await call.client.list_queues() if "/Subscriptions/" not in one.name]
-        counts = {one.name: one for one in await call.client.list_queues_runtime_properties()}
-        entries = [
-            call.entry(one.name, atom.description("QueueDescription", one, counts.get(one.name)))
-            for one in call.page(queues)
-        ]
-        return call.feed("Queues", entries)
-    topics = call.page(await call.client.list_topics())
-    return call.feed("Topics", [call.entry(one.name, _topic(one)) for one in topics])
+class Topics(Entities):
+    """The topics. Rules are counted only for one: there is a statement for each subscription."""
+
+    noun, kind = "topic", atom.TOPIC
+
+    async def describe(self, found: Sequence[Any], *, is_one: bool) -> list[ET.Element]:
+        described = [atom.description(self.kind, one, None, self.host) for one in found]
+        for one, element in zip(found, described, strict=True):
+            atom.filled(element, SubscriptionCount=one.subscriptions)
+            if is_one:
+                names = [at.name for at in await self.client.list_subscriptions(one.name)]
+                rules = [rule for name in names for rule in await self.client.list_rules(one.name, name)]
+                correlation = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
+                atom.filled(element, SqlFilterCount=len(rules) - correlation, CorrelationFilterCount=correlation)
+        return described
 
 
-def _topic(topic: Any) -> ET.Element:
-    return atom.description("TopicDescription", topic, None, SizeInBytes=0, SubscriptionCount=topic.subscriptions)
-
-
-async def get_entity(call: Call) -> Any:
-    """A queue or a topic."""
-    try:
-        queue = await call.client.get_queue(call.path)
-        counts = await call.client.get_queue_runtime_properties(call.path)
-        return HTTPStatus.OK, call.entry(call.path, atom.description("QueueDescription", queue, counts))
-    except QueueNotFoundError:
-        try:
-            return HTTPStatus.OK, call.entry(call.path, _topic(await call.client.get_topic(call.path)))
-        except TopicNotFoundError:
-            raise Refusal(NOT_FOUND, f"there is no queue and no topic {call.path!r}") from None
-
-
-async def put_entity(call: Call) -> Any:
-    """Create or change a queue or a topic."""
-    kind, element = call.content("QueueDescription", "TopicDescription")
-    settings = atom.settings_of(kind, element)
-    client, is_queue = call.client, kind == "QueueDescription"
-    if call.is_update:
-        known: Any = await (client.get_queue if is_queue else client.get_topic)(call.path)
-        await (client.update_queue if is_queue else client.update_topic)(call.path, **_changed(settings, known))
-    else:
-        await (client.create_queue if is_queue else client.create_topic)(call.path, **_given(settings))
-    _, entry = await get_entity(call)
-    return HTTPStatus.OK if call.is_update else HTTPStatus.CREATED, entry
-
-
-async def delete_entity(call: Call) -> Any:
-    """Delete a queue or a topic."""
-    try:
-        await call.client.delete_queue(call.path)
-    except QueueNotFoundError:
-        await call.client.delete_topic(call.path)
-    return HTTPStatus.OK, None
-
-
-def _given(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
-
-
-def _changed(settings: dict[str, Any], known: Any) -> dict[str, Any]:
-    """The settings that differ: some cannot be changed, and clients send all of them, as they were shown."""
-    return {name: value for name, value in settings.items() if value != atom.as_read(name, getattr(known, name))}
-
-
-# -- subscriptions and rules -------------------------------------------------------------------------------------------
-
-
-async def list_subscriptions(call: Call, topic: str) -> Any:
+class Subscriptions(Entities):
     """The subscriptions of a topic."""
-    found = call.page(await call.client.list_subscriptions(topic))
-    return call.feed("Subscriptions", [call.entry(one.name, await _subscription(call, one)) for one in found])
+
+    noun, kind = "subscription", atom.SUBSCRIPTION
+
+    def settings(self, found: Any) -> Any:
+        return found.queue
+
+    async def create(self, name: str, given: ET.Element) -> None:
+        first = given.find("DefaultRuleDescription")
+        rule, what = ("$Default", {}) if first is None else atom.rule_of(first)
+        await self.verb("create", name, **what, **atom.settings_of(given))
+        if rule != "$Default":
+            rules = Rules(self.client, self.host, *self.within, name)
+            await rules.verb("create", rule, **what)
+            await rules.verb("delete", "$Default")
 
 
-async def _subscription(call: Call, found: Any) -> ET.Element:
-    counts = await call.client.get_queue_runtime_properties(found.queue.name)
-    return atom.description("SubscriptionDescription", found.queue, counts)
-
-
-async def get_subscription(call: Call, topic: str, subscription: str) -> Any:
-    """A subscription."""
-    found = await call.client.get_subscription(topic, subscription)
-    return HTTPStatus.OK, call.entry(subscription, await _subscription(call, found))
-
-
-async def put_subscription(call: Call, topic: str, subscription: str) -> Any:
-    """Create or change a subscription."""
-    kind, element = call.content("SubscriptionDescription")
-    settings = atom.settings_of(kind, element)
-    if call.is_update:
-        known = await call.client.get_subscription(topic, subscription)
-        await call.client.update_queue(known.queue.name, **_changed(settings, known.queue))
-    else:
-        first = element.find(f"{{{atom.SB}}}DefaultRuleDescription")
-        name, filter, properties = ("$Default", None, None) if first is None else atom.rule_of(first)
-        await call.client.create_subscription(
-            topic, subscription, filter=filter, set_properties=properties, **_given(settings)
-        )
-        if name != "$Default":
-            await call.client.create_rule(topic, subscription, name, filter=filter, set_properties=properties)
-            await call.client.delete_rule(topic, subscription, "$Default")
-    _, entry = await get_subscription(call, topic, subscription)
-    return HTTPStatus.OK if call.is_update else HTTPStatus.CREATED, entry
-
-
-async def delete_subscription(call: Call, topic: str, subscription: str) -> Any:
-    """Delete a subscription."""
-    await call.client.delete_subscription(topic, subscription)
-    return HTTPStatus.OK, None
-
-
-async def list_rules(call: Call, topic: str, subscription: str) -> Any:
+class Rules(Entities):
     """The rules of a subscription."""
-    found = call.page(await call.client.list_rules(topic, subscription))
-    return call.feed("Rules", [call.entry(one.name, atom.rule_description(one)) for one in found])
 
+    noun, kind = "rule", atom.RULE
 
-async def get_rule(call: Call, topic: str, subscription: str, rule: str) -> Any:
-    """A rule."""
-    found = await _rule(call, topic, subscription, rule)
-    return HTTPStatus.OK, call.entry(rule, atom.rule_description(found))
+    async def get(self, name: str) -> Any:
+        for found in await self.all():
+            if found.name == name:
+                return found
+        raise RuleNotFoundError(f"subscription {'/'.join(self.within)} has no rule {name!r}")
 
+    async def create(self, name: str, given: ET.Element) -> None:
+        await self.verb("create", name, **atom.rule_of(given)[1])
 
-async def _rule(call: Call, topic: str, subscription: str, rule: str) -> RuleProperties:
-    for found in await call.client.list_rules(topic, subscription):
-        if found.name == rule:
-            return found
-    raise RuleNotFoundError(f"subscription {subscription} of {topic} has no rule {rule!r}")
-
-
-async def put_rule(call: Call, topic: str, subscription: str, rule: str) -> Any:
-    """Create a rule, or replace it."""
-    _, element = call.content("RuleDescription")
-    _, filter, properties = atom.rule_of(element)
-    create = partial(call.client.create_rule, topic, subscription, rule)
-    if not call.is_update:
-        await create(filter=filter, set_properties=properties)
-    else:
-        former = await _rule(call, topic, subscription, rule)
-        await call.client.delete_rule(topic, subscription, rule)
+    async def update(self, name: str, given: ET.Element) -> None:
+        former, (_, what) = await self.get(name), atom.rule_of(given)
+        await self.verb("delete", name)
         try:
-            await create(filter=filter, set_properties=properties)
+            await self.verb("create", name, **what)
         except PGQueueError:
-            await create(filter=former.filter, set_properties=former.set_properties)
+            await self.verb("create", name, filter=former.filter, set_properties=former.set_properties)
             raise
-    _, entry = await get_rule(call, topic, subscription, rule)
-    return HTTPStatus.OK if call.is_update else HTTPStatus.CREATED, entry
+
+    async def describe(self, found: Sequence[Any], *, is_one: bool) -> list[ET.Element]:
+        return [atom.rule_description(one) for one in found]
 
 
-async def delete_rule(call: Call, topic: str, subscription: str, rule: str) -> Any:
-    """Delete a rule."""
-    await call.client.delete_rule(topic, subscription, rule)
-    return HTTPStatus.OK, None
+#: The entities that a path names: the one in the last group, or all.
+PATHS: dict[str, tuple[type[Entities], ...]] = {
+    r"(?i)\$resources/queues()": (Queues,),
+    r"(?i)\$resources/topics()": (Topics,),
+    r"(?i)(.+)/subscriptions/([^/]+)/rules(?:/([^/]+))?": (Rules,),
+    r"(?i)(.+)/subscriptions(?:/([^/]+))?": (Subscriptions,),
+    r"(.+)": (Queues, Topics),
+}
 
 
-async def get_namespace(call: Call) -> Any:
-    """Describe the namespace, which is a database."""
-    times = {"CreatedTime": "2020-01-01T00:00:00Z", "ModifiedTime": "2020-01-01T00:00:00Z"}
-    content = atom.element("NamespaceInfo", **times, MessagingSKU="Premium", MessagingUnits="1", Name="pgqueue",
-                           NamespaceType="Messaging")  # fmt: skip
-    return HTTPStatus.OK, call.entry("pgqueue", content)
+async def operate(gateway: Gateway, request: Request) -> tuple[HTTPStatus, ET.Element | None]:
+    """Do what a request asks for. Raises Refusal."""
+    path, method, address = unquote(request.url.path).strip("/"), request.method, str(request.url.replace(query=""))
+    grant = await gateway.keys.check_token(request.headers.get("authorization", ""))
+    granted([grant], entity_of(path) if grant.path else "", gateway.keys)
+    if path.lower() == "$namespaceinfo" and method == "GET":
+        return HTTPStatus.OK, atom.document("entry", "pgqueue", address, [_namespace()])
+    client = (await gateway.client_of(grant.key.role)).client
+    found = ((named.groups(), kinds) for pattern, kinds in PATHS.items() if (named := re.fullmatch(pattern, path)))
+    (*within, name), kinds = next(found, (("",), ()))
+    choices = [kind(client, request.url.netloc, *within) for kind in kinds]
+    if not choices or (method != "GET" and not name):
+        raise Refusal(NOT_ALLOWED, f"there is no {method} of /{path}", HTTPStatus.METHOD_NOT_ALLOWED)
+    if not name:
+        return HTTPStatus.OK, await _feed(choices[0], address, request.query_params)
+    status = HTTPStatus.OK
+    if method == "PUT":
+        given = atom.content_of(await _body(request))
+        choices = [one for one in choices if one.kind == given.tag]
+        if not choices:
+            raise Refusal(ARGUMENT, f"{path} takes no {given.tag}")
+        if request.headers.get("if-match") == "*":
+            await choices[0].update(name, given)
+        else:
+            await choices[0].create(name, given)
+            status = HTTPStatus.CREATED
+    entities, one = await _find(choices, name)
+    if method == "DELETE":
+        await entities.verb("delete", name)
+        return HTTPStatus.OK, None
+    return status, atom.document("entry", name, address, await entities.describe([one], is_one=True))
 
 
-#: By what a path names, and by the method.
-OPERATIONS: dict[tuple[str, str], Callable[..., Answer]] = {
-    ("entity", "GET"): get_entity, ("entity", "PUT"): put_entity, ("entity", "DELETE"): delete_entity,
-    ("subscriptions", "GET"): list_subscriptions,
-    ("subscription", "GET"): get_subscription, ("subscription", "PUT"): put_subscription,
-    ("subscription", "DELETE"): delete_subscription,
-    ("rules", "GET"): list_rules,
-    ("rule", "GET"): get_rule, ("rule", "PUT"): put_rule, ("rule", "DELETE"): delete_rule,
-    ("entities", "GET"): list_entities,
-    ("namespace", "GET"): get_namespace,
-}  # fmt: skip
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST:
+            raise Refusal(ARGUMENT, f"the body is larger than {LARGEST} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    return bytes(body)
 
 
-def operation_of(path: str, method: str) -> tuple[Callable[..., Answer], dict[str, str]]:
-    """The operation that a request asks for, and the names in its path. Raises Refusal."""
-    names: dict[str, str] = {}
-    if found := BELOW_A_TOPIC.fullmatch(path):
-        names = {name: value for name, value in found.groupdict().items() if value is not None and name != "rules"}
-        kind = (
-            "rule"
-            if "rule" in names
-            else "rules"
-            if found["rules"]
-            else "subscription"
-            if "subscription" in names
-            else "subscriptions"
-        )
-    elif path.lower() in ("$resources/queues", "$resources/topics"):
-        kind = "entities"
-    else:
-        kind = "namespace" if path.lower() == "$namespaceinfo" else "entity"
-    if (kind, method) not in OPERATIONS:
-        raise Refusal("amqp:not-allowed", f"there is no {method} of /{path}", HTTPStatus.METHOD_NOT_ALLOWED)
-    return OPERATIONS[kind, method], names
+def _namespace() -> ET.Element:
+    begin = atom.instant(datetime(2020, 1, 1, tzinfo=UTC))
+    return atom.filled(atom.element("NamespaceInfo"), CreatedTime=begin, ModifiedTime=begin, MessagingSKU="Premium",
+                       MessagingUnits=1, Name="pgqueue", NamespaceType="Messaging")  # fmt: skip
+
+
+async def _find(choices: list[Entities], name: str) -> tuple[Entities, Any]:
+    """An entity of this name, and of which kind it is. Raises Refusal."""
+    for entities in choices:
+        try:
+            return entities, await entities.get(name)
+        except (QueueNotFoundError, TopicNotFoundError):
+            if len(choices) == 1:
+                raise
+    raise Refusal(NOT_FOUND, f"there is no queue and no topic {name!r}")
+
+
+async def _feed(entities: Entities, address: str, query: QueryParams) -> ET.Element:
+    """The part of a list that is asked for. Raises Refusal."""
+    try:
+        skip, top = max(int(query.get("$skip", 0)), 0), max(int(query.get("$top", MOST)), 1)
+    except ValueError:
+        raise Refusal(ARGUMENT, "$skip and $top are numbers") from None
+    found = await entities.all()
+    page = found[skip : skip + top]
+    entries = [
+        atom.document("entry", one.name, f"{address}/{one.name}", [content])
+        for one, content in zip(page, await entities.describe(page, is_one=False), strict=True)
+    ]
+    more = f"{address}?$skip={skip + top}&$top={top}" if skip + top < len(found) else ""
+    return atom.document("feed", type(entities).__name__, address, entries, more)
 
 
 def application(gateway: Gateway) -> Starlette:
@@ -284,11 +234,12 @@ def application(gateway: Gateway) -> Starlette:
 
     async def answer(request: Request) -> Response:
         try:
-            status, element = await _answer(gateway, request)
+            status, element = await operate(gateway, request)
         except Exception as error:  # noqa: BLE001 - each request is answered
             log(error, f"{request.method} {request.url.path}")
             status = described(error)[1]
-            return Response(atom.error(status, text_of(error)), status, media_type="application/xml")
+            element = atom.filled(ET.Element("Error"), Code=int(status), Detail=text_of(error))
+            return Response(ET.tostring(element), status, media_type="application/xml")
         body = b"" if element is None else ET.tostring(element, xml_declaration=True, encoding="utf-8")
         return Response(body, status, media_type="application/atom+xml;type=entry;charset=utf-8")
 
@@ -314,43 +265,26 @@ def application(gateway: Gateway) -> Starlette:
     )
 
 
-async def _answer(gateway: Gateway, request: Request) -> Any:
-    grant = await gateway.keys.check_token(request.headers.get("authorization", ""))
-    path = unquote(request.url.path).strip("/")
-    granted([grant], entity_of(path) if grant.path else "", gateway.keys)
-    operation, names = operation_of(path, request.method)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST:
-            raise Refusal(ARGUMENT, f"the body is larger than {LARGEST} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    client = (await gateway.client_of(grant.key.role)).client
-    return await operation(Call(request, client, bytes(body)), **names)
-
-
 class Server(uvicorn.Server):
     """A server that leaves signals to the gateway."""
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
+    capture_signals = nullcontext  # type: ignore[assignment]
 
 
 @asynccontextmanager
 async def listening(gateway: Gateway) -> AsyncIterator[tuple[str, int]]:
     """Serve in the block; yields where it listens. Raises OSError."""
-    host, port = gateway.settings.administration or ("127.0.0.1", 0)
-    listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     settings = gateway.settings
+    host, port = settings.administration or ("127.0.0.1", 0)
+    listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     config = uvicorn.Config(
         application(gateway), log_level="warning", server_header=False, lifespan="off", timeout_graceful_shutdown=2,
         ssl_certfile=settings.certificate, ssl_keyfile=settings.private_key,
     )  # fmt: skip
     server = Server(config)
-    task = create_task(server.serve([listening]))
+    task = create_task(server.serve([listener]))
     try:
-        yield listening.getsockname()[:2]
+        yield listener.getsockname()[:2]
     finally:
         server.should_exit = True
         await task

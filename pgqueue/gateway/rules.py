@@ -15,7 +15,8 @@ from pgqueue.model.topic import Filter
 
 #: Codes of descriptors.
 RULE, NO_ACTION, SQL_ACTION = 0x13700000004, 0x13700000005, 0x13700000006
-SQL, TRUE, FALSE, CORRELATION = 0x1370000006, 0x1370000007, 0x1370000008, 0x1370000009
+FILTERS = {"SqlFilter": 0x1370000006, "TrueFilter": 0x1370000007, "FalseFilter": 0x1370000008,
+           "CorrelationFilter": 0x1370000009}  # fmt: skip
 
 #: Fields of a correlation filter, as Service Bus names them and in its order, and as pgqueue does.
 FIELDS = {
@@ -31,10 +32,10 @@ FIELDS = {
 
 ALWAYS, NEVER = "1=1", "1=0"
 
-#: An action that pgqueue can take: it sets a property to a literal.
+#: An action that pgqueue can take: it sets a property to a literal, or to a parameter.
 SET = re.compile(
     r"\s*set\s+(?:user\.)?(?:\[(?P<quoted>[^\]]+)\]|(?P<name>[A-Za-z_]\w*))\s*=\s*"
-    r"(?:'(?P<text>(?:[^']|'')*)'|(?P<number>[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?)|(?P<truth>true|false))\s*(?:;|$)",
+    r"(?P<value>'(?:[^']|'')*'|[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?|true|false|@\w+)\s*(?:;|$)",
     re.IGNORECASE,
 )
 
@@ -47,89 +48,90 @@ def names_of(entity: str) -> tuple[str, str]:
     return topic, subscription
 
 
-def filter_of(sql: str, parameters: Mapping[str, Any] | None = None) -> Filter | None:
-    """The filter for a condition of SQL; None for one that is always true."""
-    return None if sql.replace(" ", "") == ALWAYS else SqlFilter(sql, parameters)
-
-
-def sql_of(filter: Filter | None) -> str:
+def sql_of(filter: SqlFilter | JsonPathFilter | None) -> str:
     """The filter as a condition of SQL; a JSON path is shown as a comment and the path."""
-    match filter:
-        case None:
-            return ALWAYS
-        case SqlFilter(sql=sql):
-            return sql
-        case JsonPathFilter(path=path):
-            return f"/* a JSON path of pgqueue */ {path}"
-    raise TypeError(filter)
+    if isinstance(filter, JsonPathFilter):
+        return f"/* a JSON path of pgqueue */ {filter.path}"
+    return ALWAYS if filter is None else filter.sql
 
 
-def properties_of(action: str) -> dict[str, Any]:
+def kind_of(filter: Filter | None) -> str:
+    """How Service Bus names this kind of filters."""
+    if isinstance(filter, CorrelationFilter):
+        return "CorrelationFilter"
+    return {ALWAYS: "TrueFilter", NEVER: "FalseFilter"}.get(sql_of(filter).replace(" ", ""), "SqlFilter")
+
+
+def properties_of(action: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The properties that an action sets. Raises Refusal for one that does more than to set properties to literals."""
     found: dict[str, Any] = {}
     position = 0
     while position < len(action.rstrip(" ;")):
         step = SET.match(action, position)
         if step is None:
-            raise Refusal(
-                ARGUMENT, f"of an action pgqueue does `SET name = literal`, but not {action[position:]!r:.120}"
-            )
-        name = step["quoted"] or step["name"]
-        if step["text"] is not None:
-            found[name] = step["text"].replace("''", "'")
-        elif step["truth"] is not None:
-            found[name] = step["truth"].lower() == "true"
-        else:
-            found[name] = float(step["number"]) if "." in step["number"] else int(step["number"])
+            rest = f"{action[position:]!r:.120}"
+            raise Refusal(ARGUMENT, f"of an action pgqueue does `SET name = literal`, but not {rest}")
+        found[step["quoted"] or step["name"]] = _value(step["value"], parameters or {})
         position = step.end()
     return found
 
 
+def _value(literal: str, parameters: Mapping[str, Any]) -> Any:
+    if literal.startswith("'"):
+        return literal[1:-1].replace("''", "'")
+    if literal.startswith("@"):
+        if (name := literal if literal in parameters else literal[1:]) not in parameters:
+            raise Refusal(ARGUMENT, f"the parameter {literal} of an action has no value")
+        return parameters[name]
+    if literal.lower() in ("true", "false"):
+        return literal.lower() == "true"
+    return float(literal) if "." in literal else int(literal)
+
+
 def action_of(properties: Mapping[str, Any]) -> str:
     """The action that sets these properties."""
-    return "; ".join(f"SET [{name}] = {_literal(value)}" for name, value in properties.items())
+    names = {name: name if re.fullmatch(r"[A-Za-z_]\w*", name) else f"[{name}]" for name in properties}
+    return "; ".join(f"SET {names[name]} = {_literal(value)}" for name, value in properties.items())
 
 
 def _literal(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    text = value if isinstance(value, str) else json.dumps(value)
+    text = json.dumps(value) if isinstance(value, dict | list | None) else str(value)
     return "'" + text.replace("'", "''") + "'"
 
 
 def from_map(rule: Mapping[Any, Any]) -> tuple[Filter | None, dict[str, Any] | None]:
     """The filter and the properties to set of a rule that a client describes. Raises Refusal."""
     filter: Filter | None = None
-    sql, correlation = rule.get("sql-filter"), rule.get("correlation-filter")
+    sql, correlation, action = (rule.get(name) for name in ("sql-filter", "correlation-filter", "sql-rule-action"))
     if isinstance(sql, dict) and isinstance(sql.get("expression"), str):
-        filter = filter_of(sql["expression"])
+        always = sql["expression"].replace(" ", "") == ALWAYS
+        filter = None if always else SqlFilter(sql["expression"], sql.get("parameters"))
     elif isinstance(correlation, dict):
-        fields = {
-            ours: str(correlation[theirs]) for theirs, ours in FIELDS.items() if correlation.get(theirs) is not None
-        }
-        properties = correlation.get("properties")
-        filter = CorrelationFilter(**fields, application_properties=properties or None)
+        given = {ours: correlation.get(theirs) for theirs, ours in FIELDS.items()}
+        fields = {name: None if value is None else str(value) for name, value in given.items()}
+        filter = CorrelationFilter(**fields, application_properties=correlation.get("properties") or None)
     elif sql is not None or correlation is not None:
         raise Refusal(ARGUMENT, "a rule has a sql-filter with an expression, or a correlation-filter")
-    action = rule.get("sql-rule-action")
-    expression = action.get("expression") if isinstance(action, dict) else None
-    return filter, properties_of(str(expression)) if expression else None
+    if not isinstance(action, dict) or not action.get("expression"):
+        return filter, None
+    return filter, properties_of(str(action["expression"]), action.get("parameters"))
 
 
 def as_described(rule: RuleProperties) -> Described:
     """A rule as clients list it."""
-    described: Any = Described(types.ulong(TRUE), [])
+    kind = kind_of(rule.filter)
     if isinstance(rule.filter, CorrelationFilter):
-        fields = [getattr(rule.filter, ours) for ours in FIELDS.values()]
-        described = Described(types.ulong(CORRELATION), [*fields, dict(rule.filter.application_properties or {})])
-    elif isinstance(rule.filter, SqlFilter) and rule.filter.sql.replace(" ", "") == NEVER:
-        described = Described(types.ulong(FALSE), [])
-    elif rule.filter is not None:
-        described = Described(types.ulong(SQL), [sql_of(rule.filter), 20])
+        values = [getattr(rule.filter, ours) for ours in FIELDS.values()]
+        values.append(dict(rule.filter.application_properties or {}))
+    else:
+        values = [sql_of(rule.filter), 20] if kind == "SqlFilter" else []
     action = Described(types.ulong(NO_ACTION), [])
     if rule.set_properties:
         action = Described(types.ulong(SQL_ACTION), [action_of(rule.set_properties), 20])
-    return Described(types.ulong(RULE), [described, action, rule.name, rule.created_at])
+    described = [Described(types.ulong(FILTERS[kind]), values), action, rule.name, rule.created_at]
+    return Described(types.ulong(RULE), described)
 
 
 def json_bytes(value: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from tests.gateway.raw import token
 from tests.gateway.serving import ANYWHERE, key_of, served
 
 HOUR = timedelta(hours=1)
+MOMENT = datetime(2020, 7, 5, 11, 12, 13, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, c
     }  # fmt: skip
     swiss: Any = found["swiss"]
     assert swiss.filter.properties == {"country": "CH", "n": 1, "b": True, "f": 1.5}
-    assert swiss.action.sql_expression == "SET [n] = 2; SET [seen] = 'yes'"
+    assert swiss.action.sql_expression == "SET n = 2; SET seen = 'yes'"
     rule = found["large"]
     rule.filter = FalseRuleFilter()
     admin.update_rule("events", "billing", rule)
@@ -157,7 +158,12 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, c
         ("enable_express", True, "EnableExpress"),
         ("max_size_in_megabytes", 5120, "MaxSizeInMegabytes"),
         ("lock_duration", timedelta(days=400), "lock_duration"),
+        ("lock_duration", timedelta(days=10_675_199), "lock_duration"),
+        ("duplicate_detection_history_time_window", timedelta(days=10_675_199), "duplicate_detection"),
+        ("max_delivery_count", 10**20, "max_delivery_count"),
+        ("status", "Deleting", "status"),
         ("forward_to", "nosuch", "nosuch"),
+        ("forward_to", "sb://localhost/", "ForwardTo"),
     ],
 )
 def test_settings_that_pgqueue_lacks_are_refused_by_name(
@@ -198,6 +204,79 @@ def test_a_rule_that_cannot_be_replaced_stays(admin: ServiceBusAdministrationCli
         admin.update_rule("events", "all", rule)
     (kept,) = client.list_rules("events", "all")
     assert (kept.filter, kept.set_properties) == (JsonPathFilter("$.body.a > 1"), {"seen": True})
+
+
+def test_forwards_are_addresses_and_go_when_they_are_left_out(
+    admin: ServiceBusAdministrationClient, client: QueueClient
+) -> None:
+    client.create_queue("archive")
+    queue = admin.create_queue("orders", forward_to="archive", user_metadata="hi")
+    assert (queue.forward_to or "").endswith("/archive")
+    assert (queue.forward_to or "").startswith("sb://localhost:")
+    queue.max_delivery_count = 3
+    admin.update_queue(queue)
+    assert (client.get_queue("orders").forward_to, client.get_queue("orders").user_metadata) == ("archive", "hi")
+    queue.forward_to = queue.user_metadata = None
+    admin.update_queue(queue)
+    assert (client.get_queue("orders").forward_to, client.get_queue("orders").user_metadata) == (None, None)
+
+
+def test_characters_that_xml_does_not_have_are_replaced(
+    admin: ServiceBusAdministrationClient, client: QueueClient
+) -> None:
+    client.create_queue("orders", user_metadata="\x01a")
+    (queue,) = admin.list_queues()
+    assert queue.user_metadata == "\ufffda"
+    queue.max_delivery_count = 3
+    admin.update_queue(queue)
+    assert client.get_queue("orders").user_metadata == "\x01a"
+
+
+def test_a_topic_counts_its_rules(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+    client.create_topic("events")
+    for name in ("a", "b"):
+        client.create_subscription("events", name)
+        client.create_rule("events", name, "r", filter=CorrelationFilter(subject="x"))
+    counts = admin.get_topic_runtime_properties("events")
+    assert (counts.sql_filter_count, counts.correlation_filter_count, counts.subscription_count) == (2, 2, 2)
+    (counts,) = admin.list_topics_runtime_properties()
+    assert (counts.scheduled_message_count, counts.size_in_bytes, counts.subscription_count) == (0, 0, 2)
+
+
+def test_an_action_takes_parameters(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "all")
+    given: Any = {"@n": -2, "@when": datetime(2020, 7, 5, 11, 12, 13)}  # noqa: DTZ001 - as clients give it
+    admin.create_rule("events", "all", "r", action=SqlRuleAction("SET n = @n; SET [a b] = @when", given))
+    (_, rule) = client.list_rules("events", "all")
+    assert rule.set_properties == {"n": -2, "a b": MOMENT}
+    action: Any = admin.get_rule("events", "all", "r").action
+    assert action.sql_expression == "SET n = -2; SET [a b] = '2020-07-05 11:12:13+00:00'"
+    with pytest.raises(HttpResponseError, match="@x of an action has no value"):
+        admin.create_rule("events", "all", "s", action=SqlRuleAction("SET n = @x"))
+
+
+def test_a_time_of_a_filter_is_compared_as_times_of_messages_are(
+    admin: ServiceBusAdministrationClient, client: QueueClient
+) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "all", filter=SqlFilter("1=0"))
+    given: Any = {"at": datetime(2020, 7, 5, 11, 12, 13)}  # noqa: DTZ001 - as clients give it
+    admin.create_rule("events", "all", "r", filter=CorrelationRuleFilter(properties=given))
+    assert client.topic("events").send(Message(1, application_properties={"at": MOMENT})) == 1
+    found: Any = admin.get_rule("events", "all", "r").filter
+    assert found.properties == {"at": MOMENT}
+
+
+def test_a_subscription_without_its_first_rule_changes(
+    admin: ServiceBusAdministrationClient, client: QueueClient
+) -> None:
+    client.create_topic("events")
+    subscription = admin.create_subscription("events", "all")
+    admin.delete_rule("events", "all", "$Default")
+    subscription.max_delivery_count = 4
+    admin.update_subscription("events", subscription)
+    assert client.get_subscription("events", "all").queue.max_delivery_count == 4
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_the_sdk_for_javascript(gateway: Served, queues: QueueClient, scripts: P
     assert rules["$Default"][0] == {"sqlExpression": "1=1"}
     assert rules["large"][0] == {"sqlExpression": "amount > 100"}
     assert rules["swiss"][0]["subject"] == "paid"
-    assert rules["swiss"][1] == {"sqlExpression": "SET [seen] = 'yes'"}
+    assert rules["swiss"][1] == {"sqlExpression": "SET seen = 'yes'"}
     stored = {rule.name: rule.filter for rule in queues.list_rules("events", "all")}
     assert stored == {
         "large": SqlFilter("amount > 100"),
