@@ -90,7 +90,7 @@ KILOBYTES = Kind(lambda value: str(-(-value // 1024)), lambda text: int(text) * 
 
 ALL, LASTING, SENT_TO = (QUEUE, TOPIC, SUBSCRIPTION), (QUEUE, SUBSCRIPTION), (QUEUE, TOPIC)
 
-#: The properties of descriptions: which have it, its name, and a setting and its kind, or the only value that holds.
+#: The properties of descriptions: which have it, its name, and a setting and its kind, or values that make no difference.
 PROPERTIES: tuple[tuple[tuple[str, ...], str, str, Kind | str], ...] = (
     (LASTING, "LockDuration", "lock_duration", TIME),
     (SENT_TO, "MaxSizeInMegabytes", "", "1024"),
@@ -98,7 +98,7 @@ PROPERTIES: tuple[tuple[tuple[str, ...], str, str, Kind | str], ...] = (
     (LASTING, "RequiresSession", "requires_session", TRUTH),
     (ALL, "DefaultMessageTimeToLive", "default_message_time_to_live", LIMIT),
     (LASTING, "DeadLetteringOnMessageExpiration", "dead_lettering_on_message_expiration", TRUTH),
-    ((SUBSCRIPTION,), "DeadLetteringOnFilterEvaluationExceptions", "", "false"),
+    ((SUBSCRIPTION,), "DeadLetteringOnFilterEvaluationExceptions", "", "false|true"),  # filters do not fail
     (SENT_TO, "DuplicateDetectionHistoryTimeWindow", "duplicate_detection_history_time_window", TIME),
     (LASTING, "MaxDeliveryCount", "max_delivery_count", NUMBER),
     (ALL, "EnableBatchedOperations", "", "true"),
@@ -153,7 +153,7 @@ def settings_of(described: ET.Element, former: Any = None) -> dict[str, Any]:
     for name, setting, kind in properties_of(described.tag):
         text = texts.pop(name, "")
         if isinstance(kind, str):
-            if text not in ("", kind):
+            if text and text not in kind.split("|"):
                 raise Refusal(ARGUMENT, f"pgqueue does not have {name}: leave it out, or {kind}")
         elif text or kind.is_optional:
             value = _read(name, kind, text) if text else None
@@ -175,7 +175,7 @@ def description(kind: str, properties: Any, runtime: Any, host: str) -> ET.Eleme
     """The description of a queue, a topic or a subscription. A topic has no messages of its own."""
     made = element(kind)
     for name, setting, how in properties_of(kind):
-        text = how if isinstance(how, str) else how.text(getattr(properties, setting))
+        text = how.partition("|")[0] if isinstance(how, str) else how.text(getattr(properties, setting))
         if text is not None:
             filled(made, **{name: f"sb://{host}/{text}" if how is ENTITY else text})
     created = instant(getattr(properties, "created_at", None) or datetime.now(UTC))

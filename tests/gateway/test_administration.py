@@ -174,6 +174,15 @@ def test_settings_that_pgqueue_lacks_are_refused_by_name(
     assert client.list_queues() == []
 
 
+@pytest.mark.parametrize("dies", [True, False])
+def test_filters_do_not_fail_whether_their_failures_are_dead_lettered_or_not(
+    admin: ServiceBusAdministrationClient, dies: bool
+) -> None:
+    admin.create_topic("events")
+    admin.create_subscription("events", "billing", dead_lettering_on_filter_evaluation_exceptions=dies)
+    assert admin.get_subscription("events", "billing").name == "billing"
+
+
 @pytest.mark.parametrize("action", ["REMOVE a", "SET sys.Label = 'x'", "SET a = b + 1", "nonsense"])
 def test_an_action_that_does_more_than_to_set_is_refused(
     admin: ServiceBusAdministrationClient, client: QueueClient, action: str
