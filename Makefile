@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer test-schema budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer test-schema test-azure budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -84,6 +84,9 @@ test-pgbouncer: $(READY) ## the contract, and workers, through PgBouncer in tran
 
 test-schema: $(READY) ## the contract, with pgqueue in the schema "Jobs of Acme"
 	PGQUEUE_TEST_SCHEMA="Jobs of Acme" $(BIN)/pytest tests/contract $(if $(LEAN),--lean) $(if $(ONLY),-k "$(ONLY)")
+
+test-azure: $(READY) ## the Azure SDK's own live tests against the gateway: make test-azure ONLY="test_topic.py -n 2"
+	$(BIN)/python -m tests.gateway.azure $(ONLY)
 
 bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside raw psycopg; then with durable commits
 	$(BIN)/python -m benchmarks.sending --markdown benchmarks/results/sending.md
