@@ -371,6 +371,13 @@ def test_a_receiver_that_has_gone_loses_no_message_that_is_deleted_at_once(
     assert len(found) == 2
 
 
+def test_a_silent_client_without_a_limit_hears_from_the_gateway(
+    connect: Callable[[], RawClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgqueue.gateway.connection.SILENCE", 2.0)
+    assert frames.EMPTY in connect().socket.recv(100)
+
+
 def test_a_state_that_settles_nothing_leaves_the_message_locked(
     connect: Callable[[], RawClient], orders: QueueClient
 ) -> None:

@@ -135,6 +135,15 @@ def test_a_message_is_settled_in_every_way(
     assert orders.queue("orders").peek() == orders.queue("orders").dead_letters.peek() == []
 
 
+def test_a_deferred_message_dies_of_the_reason_that_is_given(receiver: ServiceBusReceiver, orders: QueueClient) -> None:
+    number = orders.queue("orders").send(Message("x"))
+    receiver.defer_message(receiver.receive_messages(max_wait_time=10)[0])
+    (deferred,) = receiver.receive_deferred_messages([number])
+    receiver.dead_letter_message(deferred, reason="spoilt", error_description="it smells")
+    (dead,) = orders.queue("orders").dead_letters.peek()
+    assert (dead.dead_letter_reason, dead.dead_letter_error_description) == ("spoilt", "it smells")
+
+
 def test_a_lost_lock_is_the_error_of_the_sdk(
     azure: ServiceBusClient, receiver: ServiceBusReceiver, orders: QueueClient
 ) -> None:

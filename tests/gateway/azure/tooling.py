@@ -91,7 +91,11 @@ def namespace(database: Database) -> Iterator[None]:
     one.key(KEY, "grant_admin(%(role)s)")
     ports = [free_port(), free_port()]
     websocket, administration = (("127.0.0.1", port) for port in ports)
-    settings: dict[str, Any] = {"certificate": Path(CERTIFICATE), "websocket": websocket}
+    settings: dict[str, Any] = {
+        "certificate": Path(CERTIFICATE),
+        "websocket": websocket,
+        "max_message_size": 256 * 1024,
+    }
     with one.client, served(database, administration=administration, **settings) as gateway:
         one.ports = {5671: gateway.address, 443: websocket}
         places[ADMINISTRATION, 443] = administration
@@ -111,8 +115,9 @@ def free_port() -> int:
 
 
 def seconds(duration: str) -> timedelta:
-    """A duration such as ``PT30S``."""
-    return timedelta(seconds=int(duration.removeprefix("PT").removesuffix("S")))
+    """A duration such as ``PT30S``, or ``PT5M``."""
+    amount = int(duration[2:-1])
+    return timedelta(minutes=amount) if duration.endswith("M") else timedelta(seconds=amount)
 
 
 class Fields:
