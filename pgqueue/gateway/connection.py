@@ -243,12 +243,12 @@ class Connection:
         await self._wire.drain()
 
     async def _keep_alive(self) -> None:
-        every = min(self._silence or SILENCE, SILENCE) / 4
+        every = min(self._silence / 2 or SILENCE, SILENCE) / 2
         while True:
             await asyncio.sleep(max(every, 0.1))
             if time.monotonic() - self._heard > SILENCE:
                 self.fail(Refusal(conditions.LIMIT, f"nothing was heard for {SILENCE:.0f} s"))
-            else:  # even if the client has announced no limit: some SDKs wait for frames while others want to send
+            if self._silence:
                 self._wire.write(frames.EMPTY)
 
     # -- the end -------------------------------------------------------------------------------------------------------

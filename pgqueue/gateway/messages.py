@@ -31,7 +31,8 @@ ENQUEUED, SEQUENCE_NUMBER, STATE = "x-opt-enqueued-time", "x-opt-sequence-number
 LOCKED_UNTIL, DEAD_LETTER_SOURCE, LOCK_TOKEN = "x-opt-locked-until", "x-opt-deadletter-source", "x-opt-lock-token"
 REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
-ACTIVE, DEFERRED, WAITS_FOR_ITS_TIME = range(3)
+#: States of messages; one that is active has none.
+DEFERRED, WAITS_FOR_ITS_TIME = 1, 2
 
 #: The format of a message that is a batch: each of its sections of data is a message.
 BATCH = 0x80013700
@@ -122,10 +123,11 @@ def encoded(message: PeekedMessage, lock_token: UUID | None = None) -> bytes:
 def _encoded(
     message: PeekedMessage, lock_token: UUID | None, properties: dict[str, Any], kept: dict[str, Any]
 ) -> bytes:
+    locked = {} if lock_token is None else {LOCKED_UNTIL: message.locked_until}
     found = [
         parts.mark(parts.HEADER) + _header(message, kept),
         _map("delivery-annotations", {LOCK_TOKEN: lock_token}, kept),
-        _map("annotations", _annotations(message, kept), kept),
+        _map("annotations", _annotations(message, kept) | locked, kept),
         parts.mark(parts.PROPERTIES) + _properties(message, kept),
     ]
     if properties:
@@ -282,7 +284,7 @@ def _decoded_json(body: bytes) -> Any:
 
 
 def _header(message: PeekedMessage, kept: dict[str, Any]) -> bytes:
-    values = [b"\x41", b"\x40", b"\x40", b"\x40", types.uint(max(message.delivery_count - 1, 0))]
+    values = [b"\x40", b"\x40", b"\x40", b"\x40", types.uint(max(message.delivery_count - 1, 0))]
     if "priority" in kept:
         values[1] = types.ubyte(kept["priority"])
     if message.expires_at is not None:
@@ -296,8 +298,7 @@ def _annotations(message: PeekedMessage, kept: dict[str, Any]) -> dict[str, Any]
     return {
         SEQUENCE_NUMBER: types.long(message.sequence_number),
         ENQUEUED: message.enqueued_time,
-        STATE: DEFERRED if message.is_deferred else WAITS_FOR_ITS_TIME if due is not None else ACTIVE,
-        LOCKED_UNTIL: message.locked_until,
+        STATE: DEFERRED if message.is_deferred else WAITS_FOR_ITS_TIME if due is not None else None,
         SCHEDULED: Timestamp(kept["scheduled"]) if due is None and "scheduled" in kept else due,
         PARTITION_KEY: message.partition_key,
         DEAD_LETTER_SOURCE: message.dead_letter_source,

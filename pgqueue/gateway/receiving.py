@@ -384,7 +384,7 @@ class ReceivingLink(OutgoingLink):
             logger.exception("message %s of %s cannot be sent", message.sequence_number, message.queue)
             return
         if tag is None:
-            self.send(raw, message.sequence_number.to_bytes(16, "big"), settled=True)
+            self.send(raw, b"", settled=True)
             self._wait_for_reader()
             return
         held = Held(message, self)

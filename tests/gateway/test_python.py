@@ -85,6 +85,8 @@ def test_a_message_arrives_with_its_fields(azure: ServiceBusClient, receiver: Se
     assert message.application_properties == {b"k": 7, b"f": 0.5, b"t": b"x", b"b": True}
     assert (message.delivery_count, message.time_to_live, message.sequence_number) == (0, HOUR, 1)
     assert message.locked_until_utc is not None
+    annotations = message.raw_amqp_message.delivery_annotations
+    assert annotations is not None and annotations[b"x-opt-lock-token"] == message.lock_token
     assert message.enqueued_time_utc is not None
     assert message.locked_until_utc > message.enqueued_time_utc
     receiver.complete_message(message)
@@ -198,7 +200,9 @@ def test_received_and_deleted_at_once(azure: ServiceBusClient, orders: QueueClie
     with azure.get_queue_receiver(
         "orders", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE, max_wait_time=5, prefetch_count=5
     ) as receiver:
-        assert [str(message) for message in receiver.receive_messages(max_message_count=2)] == ["1", "2"]
+        received = receiver.receive_messages(max_message_count=2)
+    assert [str(message) for message in received] == ["1", "2"]
+    assert {(message.lock_token, message.locked_until_utc) for message in received} == {(None, None)}
     assert orders.queue("orders").peek() == []
 
 
