@@ -86,7 +86,8 @@ def test_a_message_arrives_with_its_fields(azure: ServiceBusClient, receiver: Se
     assert (message.delivery_count, message.time_to_live, message.sequence_number) == (0, HOUR, 1)
     assert message.locked_until_utc is not None
     annotations = message.raw_amqp_message.delivery_annotations
-    assert annotations is not None and annotations[b"x-opt-lock-token"] == message.lock_token
+    assert annotations is not None
+    assert annotations[b"x-opt-lock-token"] == message.lock_token
     assert message.enqueued_time_utc is not None
     assert message.locked_until_utc > message.enqueued_time_utc
     receiver.complete_message(message)
