@@ -84,7 +84,7 @@ def message_of(raw: bytes, *, json_bodies: bool = False) -> Message:
     for name, code in MAPS.items():
         if any(not str(key).startswith("x-opt-") for key in sections.whole(code, dict)):
             kept[name] = _ascii(sections.encoded(code))
-    if len(header) > 1 and type(header[1]) is int:
+    if len(header) > 1 and type(header[1]) is int and header[1] in range(256):
         kept["priority"] = header[1]
     if footer := sections.encoded(parts.FOOTER):
         kept["footer"] = _ascii(footer)
@@ -123,7 +123,7 @@ def encoded(message: PeekedMessage, lock_token: UUID | None = None) -> bytes:
 def _encoded(
     message: PeekedMessage, lock_token: UUID | None, properties: dict[str, Any], kept: dict[str, Any]
 ) -> bytes:
-    locked = {} if lock_token is None else {LOCKED_UNTIL: message.locked_until}
+    locked = {LOCKED_UNTIL: None if lock_token is None else message.locked_until}
     found = [
         parts.mark(parts.HEADER) + _header(message, kept),
         _map("delivery-annotations", {LOCK_TOKEN: lock_token}, kept),
@@ -306,10 +306,12 @@ def _annotations(message: PeekedMessage, kept: dict[str, Any]) -> dict[str, Any]
 
 
 def _map(name: str, values: dict[str, Any], kept: dict[str, Any]) -> bytes:
-    """A section with the values that there are, and those that the sender has given."""
+    """A section with the values that there are, and others that the sender has given."""
     given = types.decode_whole(b64decode(kept[name])) if name in kept else {}
-    ours = {Symbol(key): value for key, value in values.items() if value is not None}
-    return parts.mark(MAPS[name]) + types.map_(given | ours)
+    others = {key: value for key, value in given.items() if key not in values}
+    return parts.mark(MAPS[name]) + types.map_(
+        others | {Symbol(key): value for key, value in values.items() if value is not None}
+    )
 
 
 def _properties(message: PeekedMessage, kept: dict[str, Any]) -> bytes:
