@@ -14,12 +14,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from docs.generate import commands, decisions, django, lists, python, report, sql
+from docs.generate import azure, commands, decisions, django, lists, python, report, sql
 from docs.generate.text import ROOT
 
 PAGES = [
     ROOT / name
-    for name in ("docs/reference.md", "docs/limits.md", "docs/spark-report.md", "docs/adr/README.md", "sql/README.md")
+    for name in (
+        "docs/reference.md",
+        "docs/limits.md",
+        "docs/gateway.md",
+        "docs/spark-report.md",
+        "docs/adr/README.md",
+        "sql/README.md",
+    )
 ]
 
 #: Parts that a page may ask for, each a function of the words that follow.
@@ -31,6 +38,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "errors": python.errors,
     "commands": commands.commands,
     "management_commands": django.management_commands,
+    "azure_tests": azure.azure_tests,
     "decisions": decisions.decisions,
     "report_figures": report.report_figures,
     "report_columns": report.report_columns,

@@ -16,6 +16,7 @@ from pgqueue.gateway.amqp.performatives import (
     Disposition,
     Error,
     Flow,
+    Rejected,
     Transfer,
 )
 from pgqueue.gateway.amqp.types import Symbol
@@ -125,7 +126,7 @@ class IncomingLink(Link, ABC):
         self._replenish()
 
     def transfer(self, transfer: Transfer, payload: bytes) -> None:
-        """Take a part of a message. Raises Refusal for one that is too large, or more than was allowed."""
+        """Take a part of a message. Raises Refusal for more messages than were allowed."""
         if self._first is None:
             if self._arrived >= self._given:
                 raise Refusal("amqp:link:transfer-limit-exceeded", "the link has no credit for this message")
@@ -134,27 +135,37 @@ class IncomingLink(Link, ABC):
         if transfer.aborted:
             self.closed()
             return
-        gateway.memory.take(len(payload))
-        self._parts.append(payload)
         self._size += len(payload)
-        if self._size > gateway.settings.max_message_size:
-            self.closed()
-            raise Refusal(conditions.TOO_LARGE, "the message is larger than the link's max-message-size")
-        if transfer.more:
-            return
-        first, raw = self._first, b"".join(self._parts)
+        if self._is_too_large:  # the rest is read, too, and the message rejected: some SDKs read no error of a detach
+            self._drop()
+        else:
+            gateway.memory.take(len(payload))
+            self._parts.append(payload)
+        if not transfer.more:
+            self._whole(self._first, transfer)
+
+    @property
+    def _is_too_large(self) -> bool:
+        return self._size > self.session.connection.gateway.settings.max_message_size
+
+    def _whole(self, first: Transfer, last: Transfer) -> None:
+        raw, is_too_large = b"".join(self._parts), self._is_too_large
         self._parts, self._first, self._size = [], None, 0
         self._arrived += 1
         self._open += 1
-        if first.delivery_id is None:
-            gateway.memory.give_back(len(raw))
-            raise Refusal(conditions.NOT_ALLOWED, "the first transfer of a message has no delivery-id")
-        state = transfer.state if transfer.state is not None else first.state
-        settled = bool(first.settled or transfer.settled)
         try:
-            self.arrived(Delivery(first.delivery_id, raw, first.message_format or 0, settled, state))
+            if first.delivery_id is None:
+                raise Refusal(conditions.NOT_ALLOWED, "the first transfer of a message has no delivery-id")
+            state = last.state if last.state is not None else first.state
+            settled = bool(first.settled or last.settled)
+            delivery = Delivery(first.delivery_id, raw, first.message_format or 0, settled, state)
+            if is_too_large:
+                refusal = Refusal(conditions.TOO_LARGE, "the message is larger than the link's max-message-size")
+                self.settle([delivery], Rejected(error_of(refusal)))
+            else:
+                self.arrived(delivery)
         except Exception:
-            gateway.memory.give_back(len(raw))
+            self.session.connection.gateway.memory.give_back(len(raw))
             raise
 
     @abstractmethod
@@ -180,8 +191,12 @@ class IncomingLink(Link, ABC):
 
     def closed(self) -> None:
         """Forget a message that has not arrived whole."""
-        self.session.connection.gateway.memory.give_back(self._size)
-        self._parts, self._first, self._size = [], None, 0
+        self._drop()
+        self._first, self._size = None, 0
+
+    def _drop(self) -> None:
+        self.session.connection.gateway.memory.give_back(sum(map(len, self._parts)))
+        self._parts = []
 
     def flow(self, flow: Flow) -> None:
         """Answer a client that asks for the state."""

@@ -13,8 +13,9 @@ from pgqueue.aio import Queue, Session
 from pgqueue.errors import LockLostError, SessionLockLostError
 from pgqueue.gateway import rules
 from pgqueue.gateway.amqp import types
-from pgqueue.gateway.amqp.performatives import Accepted, Modified, Rejected
-from pgqueue.gateway.conditions import ARGUMENT, Refusal, error_of
+from pgqueue.gateway.amqp.performatives import Accepted, Error, Modified, Rejected
+from pgqueue.gateway.amqp.types import Symbol
+from pgqueue.gateway.conditions import ARGUMENT, Refusal
 from pgqueue.gateway.messages import encoded, message_of
 from pgqueue.gateway.receiving import Held, kind_of, settle, tag_of
 
@@ -126,7 +127,7 @@ async def receive_deferred(place: Place, request: Request) -> Any:
     else:
         for message in received:
             place.gateway.hold(message)
-    answers = [{"lock-token": tag_of(message), "message": encoded(message)} for message in received]
+    answers = [{"lock-token": tag_of(message), "message": encoded(message, tag_of(message))} for message in received]
     return {"messages": answers} if answers else None
 
 
@@ -253,7 +254,6 @@ def _state(request: Request) -> Any:
         case "defered":
             return Modified(undeliverable_here=True)
         case "suspended":
-            reason = request.argument("deadletter-reason", str, "Rejected")
-            error = error_of(Refusal(reason or "Rejected", request.argument("deadletter-description", str, "")))
-            return Rejected(error)
+            reason = request.argument("deadletter-reason", str, "")
+            return Rejected(Error(Symbol(reason), request.argument("deadletter-description", str, None), {}))
     raise Refusal(ARGUMENT, "the disposition-status is one of completed, abandoned, defered and suspended")

@@ -10,6 +10,7 @@ import json
 import logging
 import struct
 from base64 import b64decode, b64encode
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -27,10 +28,11 @@ KEPT = "x-opt-amqp"
 
 SCHEDULED, PARTITION_KEY = "x-opt-scheduled-enqueue-time", "x-opt-partition-key"
 ENQUEUED, SEQUENCE_NUMBER, STATE = "x-opt-enqueued-time", "x-opt-sequence-number", "x-opt-message-state"
-LOCKED_UNTIL, DEAD_LETTER_SOURCE = "x-opt-locked-until", "x-opt-deadletter-source"
+LOCKED_UNTIL, DEAD_LETTER_SOURCE, LOCK_TOKEN = "x-opt-locked-until", "x-opt-deadletter-source", "x-opt-lock-token"
 REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
-ACTIVE, DEFERRED, WAITS_FOR_ITS_TIME = range(3)
+#: States of messages; one that is active has none.
+DEFERRED, WAITS_FOR_ITS_TIME = 1, 2
 
 #: The format of a message that is a batch: each of its sections of data is a message.
 BATCH = 0x80013700
@@ -48,6 +50,9 @@ TEXTS = {
 }
 IDS = ("message_id", "correlation_id")
 OTHERS = ("user_id", "content_encoding", "absolute_expiry_time", "creation_time", "group_sequence")
+
+#: Maps of which all is kept where a key is not one of Service Bus.
+MAPS = {"annotations": parts.ANNOTATIONS, "delivery-annotations": parts.DELIVERY_ANNOTATIONS}
 
 #: The types that a value of an application property has unless another one is kept: those that come back by themselves.
 NATURAL = {"null", "boolean", "double", "string", "binary", "uuid", "timestamp"}
@@ -76,10 +81,15 @@ def message_of(raw: bytes, *, json_bodies: bool = False) -> Message:
     fields |= {name: _identifier(name, given.get(name), kept) for name in IDS}
     if others := {name: _storable(given[name]) for name in OTHERS if given.get(name) is not None}:
         kept["properties"] = others
-    if any(not str(key).startswith("x-opt-") for key in annotations):
-        kept["annotations"] = _ascii(sections.encoded(parts.ANNOTATIONS))
+    for name, code in MAPS.items():
+        if any(not str(key).startswith("x-opt-") for key in sections.whole(code, dict)):
+            kept[name] = _ascii(sections.encoded(code))
+    if len(header) > 1 and type(header[1]) is int and header[1] in range(256):
+        kept["priority"] = header[1]
     if footer := sections.encoded(parts.FOOTER):
         kept["footer"] = _ascii(footer)
+    if (due := annotations.get(SCHEDULED)) is not None:  # it is shown when the message has become due, too
+        kept["scheduled"] = due
     properties = _application_properties(sections, kept)
     body = _body(sections, kept, json_bodies=json_bodies and _is_json(fields["content_type"]))
     if kept:
@@ -89,13 +99,13 @@ def message_of(raw: bytes, *, json_bodies: bool = False) -> Message:
         application_properties=properties or None,
         partition_key=_text(annotations.get(PARTITION_KEY), PARTITION_KEY),
         time_to_live=_time_to_live(header, given),
-        scheduled_enqueue_time=_moment(annotations.get(SCHEDULED)),
+        scheduled_enqueue_time=_moment(due),
         **fields,
     )
 
 
-def encoded(message: PeekedMessage) -> bytes:
-    """The bytes of a message for a client."""
+def encoded(message: PeekedMessage, lock_token: UUID | None = None) -> bytes:
+    """The bytes of a message for a client, which settles it by the lock token."""
     properties = dict(message.application_properties or {})
     kept = properties.pop(KEPT, None)
     if message.dead_letter_reason is not None:
@@ -104,16 +114,20 @@ def encoded(message: PeekedMessage) -> bytes:
         properties[DESCRIPTION] = message.dead_letter_error_description
     if isinstance(kept, dict):
         try:
-            return _encoded(message, properties, kept)
+            return _encoded(message, lock_token, properties, kept)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error):
             logger.warning("message %s of %s has no valid %s", message.sequence_number, message.queue, KEPT)
-    return _encoded(message, properties, {})
+    return _encoded(message, lock_token, properties, {})
 
 
-def _encoded(message: PeekedMessage, properties: dict[str, Any], kept: dict[str, Any]) -> bytes:
+def _encoded(
+    message: PeekedMessage, lock_token: UUID | None, properties: dict[str, Any], kept: dict[str, Any]
+) -> bytes:
+    locked = {LOCKED_UNTIL: None if lock_token is None else message.locked_until}
     found = [
-        parts.mark(parts.HEADER) + _header(message),
-        parts.mark(parts.ANNOTATIONS) + _annotations(message, kept),
+        parts.mark(parts.HEADER) + _header(message, kept),
+        _map("delivery-annotations", {LOCK_TOKEN: lock_token}, kept),
+        _map("annotations", _annotations(message, kept) | locked, kept),
         parts.mark(parts.PROPERTIES) + _properties(message, kept),
     ]
     if properties:
@@ -128,6 +142,10 @@ def _encoded(message: PeekedMessage, properties: dict[str, Any], kept: dict[str,
 
 
 def _text(value: Any, name: str) -> str | None:
+    """A text. An SDK that sends a message again that it has received sends the bytes of texts."""
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            value = value.decode()
     if value is not None and not isinstance(value, str):
         raise DecodeError(f"{name} is {type(value).__name__}, and not a text")
     return None if value is None else str(value)
@@ -265,31 +283,35 @@ def _decoded_json(body: bytes) -> Any:
 # -- to clients --------------------------------------------------------------------------------------------------------
 
 
-def _header(message: PeekedMessage) -> bytes:
-    values = [b"\x41", b"\x40", b"\x40", b"\x40", types.uint(max(message.delivery_count - 1, 0))]
+def _header(message: PeekedMessage, kept: dict[str, Any]) -> bytes:
+    values = [b"\x40", b"\x40", b"\x40", b"\x40", types.uint(max(message.delivery_count - 1, 0))]
+    if "priority" in kept:
+        values[1] = types.ubyte(kept["priority"])
     if message.expires_at is not None:
         left = (message.expires_at - message.enqueued_time) // types.MILLISECOND
         values[2] = types.uint(min(max(left, 0), LARGEST_UINT))
     return types.assembled_list(values)
 
 
-def _annotations(message: PeekedMessage, kept: dict[str, Any]) -> bytes:
+def _annotations(message: PeekedMessage, kept: dict[str, Any]) -> dict[str, Any]:
     due = message.scheduled_enqueue_time
-    values: dict[Any, Any] = {
-        Symbol(SEQUENCE_NUMBER): types.long(message.sequence_number),
-        Symbol(ENQUEUED): message.enqueued_time,
-        Symbol(STATE): DEFERRED if message.is_deferred else WAITS_FOR_ITS_TIME if due is not None else ACTIVE,
-    }
-    optional = {
-        LOCKED_UNTIL: message.locked_until,
-        SCHEDULED: due,
+    return {
+        SEQUENCE_NUMBER: types.long(message.sequence_number),
+        ENQUEUED: message.enqueued_time,
+        STATE: DEFERRED if message.is_deferred else WAITS_FOR_ITS_TIME if due is not None else None,
+        SCHEDULED: Timestamp(kept["scheduled"]) if due is None and "scheduled" in kept else due,
         PARTITION_KEY: message.partition_key,
         DEAD_LETTER_SOURCE: message.dead_letter_source,
     }
-    values |= {Symbol(key): value for key, value in optional.items() if value is not None}
-    if "annotations" in kept:
-        values = types.decode_whole(b64decode(kept["annotations"])) | values
-    return types.map_(values)
+
+
+def _map(name: str, values: dict[str, Any], kept: dict[str, Any]) -> bytes:
+    """A section with the values that there are, and others that the sender has given."""
+    given = types.decode_whole(b64decode(kept[name])) if name in kept else {}
+    others = {key: value for key, value in given.items() if key not in values}
+    return parts.mark(MAPS[name]) + types.map_(
+        others | {Symbol(key): value for key, value in values.items() if value is not None}
+    )
 
 
 def _properties(message: PeekedMessage, kept: dict[str, Any]) -> bytes:

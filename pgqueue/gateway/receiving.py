@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from pgqueue import PeekedMessage
 from pgqueue.aio import Queue, ReceivedMessage, Session
 from pgqueue.errors import LockLostError, PGQueueError, SessionLockLostError
 from pgqueue.gateway import conditions
@@ -376,19 +375,19 @@ class ReceivingLink(OutgoingLink):
         finally:
             self._is_waiting = False
 
-    def deliver(self, message: PeekedMessage) -> None:
+    def deliver(self, message: ReceivedMessage) -> None:
         """Send a message to the client."""
+        tag = None if self._deletes else tag_of(message)
         try:
-            raw = encoded(message)
+            raw = encoded(message, tag)
         except Exception:  # others are not kept waiting by one: its lock expires, and it is dead-lettered some time
             logger.exception("message %s of %s cannot be sent", message.sequence_number, message.queue)
             return
-        if not isinstance(message, ReceivedMessage) or self._deletes:
-            self.send(raw, message.sequence_number.to_bytes(16, "big"), settled=True)
+        if tag is None:
+            self.send(raw, b"", settled=True)
             self._wait_for_reader()
             return
         held = Held(message, self)
-        tag = tag_of(message)
         self.session.connection.gateway.held[tag] = held
         held.delivery_id = self.send(raw, tag.bytes_le, settled=False)
         self._unsettled[held.delivery_id] = held

@@ -177,13 +177,20 @@ def test_a_frame_larger_than_agreed_closes_the_connection(connect: Callable[[], 
     assert ends(client) == "amqp:decode-error"
 
 
-def test_a_message_larger_than_allowed_detaches_the_link(connect: Callable[[], RawClient], orders: QueueClient) -> None:
+def test_a_message_larger_than_allowed_is_rejected_and_the_link_stays(
+    connect: Callable[[], RawClient], gateway: Served, orders: QueueClient
+) -> None:
     client = connect()
     link = client.sender("orders")
     for nth in range(20):
-        client.write(Transfer(link, 0 if nth == 0 else None, b"t", 0, False, more=True), b"x" * 60_000)
-    assert ends(client) == "amqp:link:message-size-exceeded"
-    assert orders.queue("orders").peek() == []
+        client.write(Transfer(link, 0 if nth == 0 else None, b"t", 0, False, more=nth < 19), b"x" * 60_000)
+    outcome = client.outcome()
+    assert isinstance(outcome, Rejected)
+    assert part_of(outcome.error).condition == "amqp:link:message-size-exceeded"
+    assert gateway.gateway.memory.taken == 0
+    client.write(Transfer(link, 1, b"u", 0, False), message(data=b"small"))
+    assert client.outcome() == Accepted()
+    assert [sent.body for sent in orders.queue("orders").peek()] == [b"small"]
 
 
 def test_more_messages_than_the_credit_allows_detach_the_link(

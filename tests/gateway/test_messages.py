@@ -165,7 +165,40 @@ def test_times_and_the_session_become_those_of_the_message() -> None:
     assert (sent.time_to_live, sent.scheduled_enqueue_time, sent.partition_key, sent.session_id) == (
         timedelta(minutes=1), NOW, "p", "s",
     )  # fmt: skip
-    assert sent.application_properties is None
+    assert sent.application_properties == {KEPT: {"scheduled": types.Timestamp(NOW.timestamp() * 1000)}}
+
+
+def test_the_priority_and_the_annotations_of_a_delivery_come_back_beside_the_lock_token(orders: QueueClient) -> None:
+    header = parts.mark(parts.HEADER) + types.encode([True, Encoded(types.ubyte(7))])
+    given = types.map_({Symbol("mine"): 1, Symbol("x-opt-lock-token"): UUID(int=4)})
+    delivery = parts.mark(parts.DELIVERY_ANNOTATIONS) + given
+    orders.queue("orders").send(message_of(header + delivery + of_parts(BODIES["bytes"])))
+    (received,) = orders.queue("orders").receive()
+    found = sections_of(encoded(received, UUID(int=5)))
+    assert found.values(parts.HEADER)[1] == 7
+    assert found.values(parts.DELIVERY_ANNOTATIONS) == {"mine": 1, "x-opt-lock-token": UUID(int=5)}
+    assert sections_of(encoded(received)).values(parts.DELIVERY_ANNOTATIONS) == {"mine": 1}
+
+
+def test_a_message_that_is_sent_again_has_no_state_of_before(orders: QueueClient) -> None:
+    annotations = types.map_({Symbol("mine"): 1, Symbol("x-opt-message-state"): 1, Symbol("x-opt-locked-until"): NOW})
+    shown = through_the_queue(orders, of_parts(BODIES["bytes"], annotations=annotations)).values(parts.ANNOTATIONS)
+    assert shown.keys() == {"mine", "x-opt-sequence-number", "x-opt-enqueued-time"}
+
+
+def test_a_message_that_was_scheduled_shows_its_time_when_it_is_due(orders: QueueClient) -> None:
+    annotations = types.map_({Symbol("x-opt-scheduled-enqueue-time"): NOW})
+    found = through_the_queue(orders, of_parts(BODIES["bytes"], annotations=annotations))
+    shown = found.values(parts.ANNOTATIONS)
+    assert Timestamp(shown["x-opt-scheduled-enqueue-time"]).as_datetime() == NOW
+    assert "x-opt-message-state" not in shown
+
+
+def test_a_text_may_be_sent_as_bytes() -> None:
+    annotations = types.map_({Symbol("x-opt-partition-key"): "ü".encode()})
+    assert message_of(of_parts(BODIES["bytes"], annotations=annotations)).partition_key == "ü"
+    with pytest.raises(DecodeError):
+        message_of(of_parts(BODIES["bytes"], annotations=types.map_({Symbol("x-opt-partition-key"): b"\xff"})))
 
 
 def test_json_becomes_json_only_where_it_is_asked_for() -> None:

@@ -85,6 +85,9 @@ def test_a_message_arrives_with_its_fields(azure: ServiceBusClient, receiver: Se
     assert message.application_properties == {b"k": 7, b"f": 0.5, b"t": b"x", b"b": True}
     assert (message.delivery_count, message.time_to_live, message.sequence_number) == (0, HOUR, 1)
     assert message.locked_until_utc is not None
+    annotations = message.raw_amqp_message.delivery_annotations
+    assert annotations is not None
+    assert annotations[b"x-opt-lock-token"] == message.lock_token
     assert message.enqueued_time_utc is not None
     assert message.locked_until_utc > message.enqueued_time_utc
     receiver.complete_message(message)
@@ -133,6 +136,15 @@ def test_a_message_is_settled_in_every_way(
         )  # fmt: skip
         dead_letters.complete_message(dead)
     assert orders.queue("orders").peek() == orders.queue("orders").dead_letters.peek() == []
+
+
+def test_a_deferred_message_dies_of_the_reason_that_is_given(receiver: ServiceBusReceiver, orders: QueueClient) -> None:
+    number = orders.queue("orders").send(Message("x"))
+    receiver.defer_message(receiver.receive_messages(max_wait_time=10)[0])
+    (deferred,) = receiver.receive_deferred_messages([number])
+    receiver.dead_letter_message(deferred, reason="spoilt", error_description="it smells")
+    (dead,) = orders.queue("orders").dead_letters.peek()
+    assert (dead.dead_letter_reason, dead.dead_letter_error_description) == ("spoilt", "it smells")
 
 
 def test_a_lost_lock_is_the_error_of_the_sdk(
@@ -189,7 +201,9 @@ def test_received_and_deleted_at_once(azure: ServiceBusClient, orders: QueueClie
     with azure.get_queue_receiver(
         "orders", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE, max_wait_time=5, prefetch_count=5
     ) as receiver:
-        assert [str(message) for message in receiver.receive_messages(max_message_count=2)] == ["1", "2"]
+        received = receiver.receive_messages(max_message_count=2)
+    assert [str(message) for message in received] == ["1", "2"]
+    assert {(message.lock_token, message.locked_until_utc) for message in received} == {(None, None)}
     assert orders.queue("orders").peek() == []
 
 
