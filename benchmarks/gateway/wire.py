@@ -7,6 +7,7 @@ from collections import deque
 from typing import Any, Self
 
 from pgqueue.gateway.amqp import frames, sections, types
+from pgqueue.gateway.amqp.composite import Composite, performative_of
 from pgqueue.gateway.amqp.frames import Frame, FrameReader
 from pgqueue.gateway.amqp.performatives import (
     Accepted,
@@ -15,13 +16,11 @@ from pgqueue.gateway.amqp.performatives import (
     Disposition,
     Flow,
     Open,
-    Performative,
     SaslInit,
     SaslOutcome,
     Source,
     Target,
     Transfer,
-    performative_of,
 )
 from pgqueue.gateway.amqp.types import Symbol
 
@@ -89,7 +88,7 @@ class WireClient:
             credit -= 1
             self._write(Disposition(True, transfer.delivery_id, None, True, Accepted()))
 
-    def _write(self, performative: Performative, payload: bytes = b"", kind: int = frames.AMQP) -> None:
+    def _write(self, performative: Composite, payload: bytes = b"", kind: int = frames.AMQP) -> None:
         self._socket.sendall(frames.frame(0, performative.encode() + payload, kind))
 
 

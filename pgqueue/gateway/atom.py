@@ -90,7 +90,7 @@ KILOBYTES = Kind(lambda value: str(-(-value // 1024)), lambda text: int(text) * 
 
 ALL, LASTING, SENT_TO = (QUEUE, TOPIC, SUBSCRIPTION), (QUEUE, SUBSCRIPTION), (QUEUE, TOPIC)
 
-#: The properties of descriptions: which have it, its name, and a setting and its kind, or values that make no difference.
+#: The properties of descriptions: which have it, its name, and a setting and its kind, or values of no consequence.
 PROPERTIES: tuple[tuple[tuple[str, ...], str, str, Kind | str], ...] = (
     (LASTING, "LockDuration", "lock_duration", TIME),
     (SENT_TO, "MaxSizeInMegabytes", "", "1024"),

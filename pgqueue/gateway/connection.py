@@ -12,22 +12,19 @@ from pgqueue.aio import Session as AcceptedSession
 from pgqueue.errors import PGQueueError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp import frames, types
+from pgqueue.gateway.amqp.composite import SENDER, Composite, part_of, performative_of
 from pgqueue.gateway.amqp.frames import Frame, FrameReader
 from pgqueue.gateway.amqp.performatives import (
-    SENDER,
     Attach,
     Begin,
     Close,
     Coordinator,
     Open,
-    Performative,
     SaslInit,
     SaslMechanisms,
     SaslOutcome,
     Source,
     Target,
-    part_of,
-    performative_of,
 )
 from pgqueue.gateway.amqp.types import DecodeError, Symbol
 from pgqueue.gateway.conditions import Refusal, error_of, log
@@ -142,7 +139,7 @@ class Connection:
             self._is_signed_in = True
             self._sasl(SaslOutcome(0))
 
-    def _sasl(self, performative: Performative) -> None:
+    def _sasl(self, performative: Composite) -> None:
         self._wire.write(frames.frame(0, performative.encode(), frames.SASL))
 
     def _handle(self, frame: Frame) -> None:
@@ -228,7 +225,7 @@ class Connection:
 
     # -- to the client -------------------------------------------------------------------------------------------------
 
-    def write(self, channel: int, performative: Performative, payload: bytes = b"") -> None:
+    def write(self, channel: int, performative: Composite, payload: bytes = b"") -> None:
         """Send a performative."""
         if not self.is_closed:
             self._wire.write(frames.frame(channel, performative.encode() + payload))

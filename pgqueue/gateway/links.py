@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgqueue.gateway import conditions
-from pgqueue.gateway.amqp.performatives import (
-    RECEIVER,
-    SENDER,
-    Attach,
-    Detach,
-    Disposition,
-    Error,
-    Flow,
-    Rejected,
-    Transfer,
-)
+from pgqueue.gateway.amqp.composite import RECEIVER, SENDER
+from pgqueue.gateway.amqp.performatives import Attach, Detach, Disposition, Error, Flow, Rejected, Transfer
 from pgqueue.gateway.amqp.types import Symbol
 from pgqueue.gateway.conditions import Refusal, error_of
 from pgqueue.gateway.entities import CBS

@@ -15,9 +15,8 @@ from uuid import UUID
 from pgqueue.aio import Queue, ReceivedMessage, Session
 from pgqueue.errors import LockLostError, PGQueueError, SessionLockLostError
 from pgqueue.gateway import conditions
+from pgqueue.gateway.amqp.composite import SENDER, SETTLED_BY_SENDER, part_of
 from pgqueue.gateway.amqp.performatives import (
-    SENDER,
-    SETTLED_BY_SENDER,
     Accepted,
     Attach,
     Disposition,
@@ -26,7 +25,6 @@ from pgqueue.gateway.amqp.performatives import (
     Released,
     Source,
     TransactionalState,
-    part_of,
 )
 from pgqueue.gateway.amqp.types import Described, Symbol
 from pgqueue.gateway.coalescing import Coalescer

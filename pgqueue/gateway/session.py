@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp import types
-from pgqueue.gateway.amqp.performatives import (
-    RECEIVER,
-    SENDER,
-    Attach,
-    Begin,
-    Detach,
-    Disposition,
-    End,
-    Flow,
-    Performative,
-    Transfer,
-    part_of,
-)
+from pgqueue.gateway.amqp.composite import RECEIVER, SENDER, Composite, part_of
+from pgqueue.gateway.amqp.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
 from pgqueue.gateway.conditions import Refusal, error_of
 from pgqueue.gateway.links import WRAP, IncomingLink, Link, OutgoingLink, left
 
@@ -56,7 +45,7 @@ class Session:
         """Whether the client does not keep up with what is sent."""
         return len(self._waiting) > CONGESTED
 
-    def write(self, performative: Performative, payload: bytes = b"") -> None:
+    def write(self, performative: Composite, payload: bytes = b"") -> None:
         """Send a performative on the channel."""
         self.connection.write(self.channel, performative, payload)
 

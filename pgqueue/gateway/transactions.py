@@ -19,16 +19,8 @@ from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp import sections as parts
 from pgqueue.gateway.amqp import types
-from pgqueue.gateway.amqp.performatives import (
-    SENDER,
-    Accepted,
-    Declare,
-    Declared,
-    Discharge,
-    Rejected,
-    TransactionalState,
-    performative_of,
-)
+from pgqueue.gateway.amqp.composite import SENDER, performative_of
+from pgqueue.gateway.amqp.performatives import Accepted, Declare, Declared, Discharge, Rejected, TransactionalState
 from pgqueue.gateway.amqp.types import DecodeError
 from pgqueue.gateway.conditions import Refusal, error_of
 from pgqueue.gateway.links import Delivery, IncomingLink

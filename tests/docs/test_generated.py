@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate import BLOCK, PAGES, faces, filled, lists, sql
+from docs.generate import BLOCK, PAGES, amqp, faces, filled, lists, sql
 from docs.generate.commands import PLACES_FILE, overview, places
 from docs.generate.text import ROOT
 from pgqueue.cli.running import HELP
@@ -33,6 +33,12 @@ def test_the_lists_of_fields_in_a_file_are_up_to_date(path: Path) -> None:
 
 def test_the_signatures_of_verbs_are_up_to_date() -> None:
     assert sql.SIGNATURES.read_text() == sql.signatures(), "pgqueue/statements differs from sql: run `make generate`"
+
+
+def test_the_performatives_of_amqp_are_up_to_date() -> None:
+    assert amqp.PERFORMATIVES.read_text() == amqp.performatives(), (
+        "docs/generate/amqp.py has changed: run `make generate`"
+    )
 
 
 def test_the_help_of_all_commands_is_up_to_date() -> None:

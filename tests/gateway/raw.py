@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from pgqueue.gateway.amqp import frames, sections, types
+from pgqueue.gateway.amqp.composite import Composite, performative_of
 from pgqueue.gateway.amqp.frames import Frame, FrameReader
 from pgqueue.gateway.amqp.performatives import (
     Attach,
@@ -20,14 +21,12 @@ from pgqueue.gateway.amqp.performatives import (
     Disposition,
     Flow,
     Open,
-    Performative,
     SaslInit,
     SaslMechanisms,
     SaslOutcome,
     Source,
     Target,
     Transfer,
-    performative_of,
 )
 from pgqueue.gateway.amqp.types import Symbol
 
@@ -61,9 +60,7 @@ class RawClient:
 
     # -- frames --------------------------------------------------------------------------------------------------------
 
-    def write(
-        self, performative: Performative, payload: bytes = b"", channel: int = 0, kind: int = frames.AMQP
-    ) -> None:
+    def write(self, performative: Composite, payload: bytes = b"", channel: int = 0, kind: int = frames.AMQP) -> None:
         self.socket.sendall(frames.frame(channel, performative.encode() + payload, kind))
 
     def next(self) -> tuple[Any, bytes]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from pgqueue import Message, QueueClient
 from pgqueue.gateway.amqp import frames, types
+from pgqueue.gateway.amqp.composite import part_of
 from pgqueue.gateway.amqp.performatives import (
     Accepted,
     Attach,
@@ -30,7 +31,6 @@ from pgqueue.gateway.amqp.performatives import (
     Source,
     Target,
     Transfer,
-    part_of,
 )
 from pgqueue.gateway.amqp.types import Described, Encoded, Symbol
 from pgqueue.testing import Database

@@ -13,7 +13,8 @@ from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBu
 
 from pgqueue import Message, QueueClient
 from pgqueue.gateway import clients
-from pgqueue.gateway.amqp.performatives import Attach, Begin, Close, Detach, Source, Target, part_of
+from pgqueue.gateway.amqp.composite import part_of
+from pgqueue.gateway.amqp.performatives import Attach, Begin, Close, Detach, Source, Target
 from pgqueue.gateway.keys import derived
 from pgqueue.testing import Database
 from tests.gateway.raw import RawClient, message, token

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from pgqueue import Message, QueueClient
+from pgqueue.gateway.amqp.composite import part_of
 from pgqueue.gateway.amqp.performatives import (
     Accepted,
     Declare,
@@ -16,7 +17,6 @@ from pgqueue.gateway.amqp.performatives import (
     Modified,
     Rejected,
     TransactionalState,
-    part_of,
 )
 from pgqueue.testing import Database
 from tests.gateway.raw import RawClient, message

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgqueue.gateway.amqp import types
+from pgqueue.gateway.amqp.composite import performative_of
 from pgqueue.gateway.amqp.frames import AMQP, Frame, FrameReader, frame
-from pgqueue.gateway.amqp.performatives import Attach, Disposition, Rejected, Source, performative_of
+from pgqueue.gateway.amqp.performatives import Attach, Disposition, Rejected, Source
 from pgqueue.gateway.amqp.sections import sections_of
 from pgqueue.gateway.amqp.types import DecodeError, Described, Symbol, Timestamp
 
