@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pgqueue
-from pgqueue.aio import ReceivedMessage
+from pgqueue.aio import ReceivedMessage, Session
 from pgqueue.errors import PGQueueError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.clients import RoleClient
@@ -106,9 +106,9 @@ class Gateway:
         connection.close()
         self.connections.discard(connection)
 
-    def hold(self, received: ReceivedMessage) -> None:
-        """A client has received a message by a request, and settles it by another one."""
-        self.held[tag_of(received)] = Held(received, None)
+    def hold(self, received: ReceivedMessage, accepted: Session | None) -> None:
+        """A client has received a message by a request, perhaps of a session, and settles it by another one."""
+        self.held[tag_of(received)] = Held(received, None, accepted)
 
     def settled(self, held: Held) -> None:
         """A message was settled by a request."""
@@ -161,8 +161,7 @@ class Gateway:
                 logger.warning("the keys could not be read, and stay as they were: %s", error)
             now = datetime.now(UTC)
             for token, held in list(self.held.items()):
-                until = held.received.locked_until if held.link is None else held.link.locked_until(held)
-                if until is not None and until + GRACE < now:
+                if held.locked_until is not None and held.locked_until + GRACE < now:
                     del self.held[token]
                     if held.link is not None:
                         held.link.settled(held)

@@ -118,15 +118,13 @@ async def cancel_scheduled(place: Place, request: Request) -> Any:
 async def receive_deferred(place: Place, request: Request) -> Any:
     """Receive messages that were deferred, by their numbers."""
     numbers = _numbers(request)
-    if request.argument("session-id", str, None) is None:
-        received = await place.queue.receive_deferred(numbers)
-    else:
-        received = await place.session(request).receive_deferred(numbers)
+    accepted = None if request.argument("session-id", str, None) is None else place.session(request)
+    received = await (accepted or place.queue).receive_deferred(numbers)
     if request.argument("receiver-settle-mode", int, 1) == DELETES:
         await settle(place.queue, ("complete",), received, None)
     else:
         for message in received:
-            place.gateway.hold(message)
+            place.gateway.hold(message, accepted)
     answers = [{"lock-token": tag_of(message), "message": encoded(message, tag_of(message))} for message in received]
     return {"messages": answers} if answers else None
 

@@ -70,8 +70,15 @@ class Held:
 
     received: ReceivedMessage
     link: ReceivingLink | None
+    accepted: Session | None
     delivery_id: int = -1
     is_settling: bool = False
+
+    @property
+    def locked_until(self) -> datetime | None:
+        """When its lock ends: that of a session is renewed for all of its messages."""
+        until = self.received.locked_until
+        return until if self.accepted is None or until is None else max(until, self.accepted.locked_until)
 
 
 @dataclass(slots=True)
@@ -385,7 +392,7 @@ class ReceivingLink(OutgoingLink):
             self.send(raw, b"", settled=True)
             self._wait_for_reader()
             return
-        held = Held(message, self)
+        held = Held(message, self, self._accepted)
         self.session.connection.gateway.held[tag] = held
         held.delivery_id = self.send(raw, tag.bytes_le, settled=False)
         self._unsettled[held.delivery_id] = held
@@ -454,11 +461,6 @@ class ReceivingLink(OutgoingLink):
             # Without an error: some SDKs take one for a refusal of the settlement.
             echoed = Rejected() if isinstance(state, Rejected) else state
             self.session.dispose(SENDER, [held.delivery_id], echoed if error is None else Rejected(error_of(error)))
-
-    def locked_until(self, held: Held) -> datetime | None:
-        """When the lock of a message ends: that of a session is renewed for all of its messages."""
-        until = held.received.locked_until
-        return until if self._accepted is None or until is None else max(until, self._accepted.locked_until)
 
     def settled(self, held: Held) -> None:
         """Forget a message that was settled, or whose lock is lost."""

@@ -254,6 +254,23 @@ def test_a_session_in_order_with_its_state(azure: ServiceBusClient, orders: Queu
         receiver.complete_message(message)
 
 
+def test_a_deferred_message_is_held_as_long_as_its_session(
+    azure: ServiceBusClient, gateway: Served, orders: QueueClient
+) -> None:
+    send(azure, "1", to="steps", session_id="a")
+    with azure.get_queue_receiver("steps", session_id="a", max_wait_time=5) as receiver:
+        receiver.defer_message(next(receiver))
+        (number,) = [message.sequence_number for message in orders.queue("steps").peek()]
+        (deferred,) = receiver.receive_deferred_messages(number)
+        assert receiver.session.renew_lock() == receiver.session.locked_until_utc
+        (held,) = gateway.gateway.held.values()
+        first: Any = held.received.locked_until
+        renewed: Any = held.locked_until
+        assert first < receiver.session.locked_until_utc <= renewed
+        receiver.complete_message(deferred)
+    assert orders.queue("steps").peek() == []
+
+
 def test_no_session_has_messages(azure: ServiceBusClient, orders: QueueClient) -> None:
     with (
         pytest.raises(OperationTimeoutError),
