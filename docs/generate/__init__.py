@@ -22,7 +22,7 @@ PAGES = [
     for name in (
         "docs/reference.md",
         "docs/limits.md",
-        "docs/gateway.md",
+        "docs/service-bus.md",
         "docs/spark-report.md",
         "docs/adr/README.md",
         "sql/README.md",
