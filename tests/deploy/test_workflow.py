@@ -44,8 +44,8 @@ def test_commands_of_the_workflow_exist(line: str) -> None:
 
 
 def test_workflow_runs_everything_before_it_publishes() -> None:
-    assert {".ci/run", "make dist"} < set(COMMANDS)
-    assert JOBS["publish"]["needs"] == "test"
+    assert {".ci/run", "make dist", "make test-azure"} < set(COMMANDS)
+    assert JOBS["publish"]["needs"] == ["test", "azure"]
     assert JOBS["publish"]["if"] == "startsWith(github.ref, 'refs/tags/v')"
     assert JOBS["publish"]["permissions"]["id-token"] == "write"
 
