@@ -6,7 +6,7 @@ import re
 import socket
 from asyncio import create_task
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pgqueue import CorrelationFilter
+from pgqueue import CorrelationFilter, RuleProperties
 from pgqueue.aio import QueueClient
 from pgqueue.errors import PGQueueError, QueueNotFoundError, RuleNotFoundError, TopicNotFoundError
 from pgqueue.gateway import atom
@@ -92,8 +92,10 @@ class Topics(Entities):
         for one, element in zip(found, described, strict=True):
             atom.filled(element, SubscriptionCount=one.subscriptions)
             if is_one:
-                names = [at.name for at in await self.client.list_subscriptions(one.name)]
-                rules = [rule for name in names for rule in await self.client.list_rules(one.name, name)]
+                rules: list[RuleProperties] = []
+                for subscription in await self.client.list_subscriptions(one.name):
+                    with suppress(QueueNotFoundError):  # it has been deleted meanwhile
+                        rules += await self.client.list_rules(one.name, subscription.name)
                 correlation = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
                 atom.filled(element, SqlFilterCount=len(rules) - correlation, CorrelationFilterCount=correlation)
         return described

@@ -30,7 +30,7 @@ FOREVER = "P10675199DT2H48M5.4775807S"
 #: Characters that XML does not have.
 ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
-DURATION = re.compile(r"P(?:(\d{1,8})D)?(?:T(?:(\d{1,8})H)?(?:(\d{1,8})M)?(?:(\d{1,8}(?:\.\d+)?)S)?)?")
+DURATION = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,12})H)?(?:(\d{1,12})M)?(?:(\d{1,12}(?:\.\d+)?)S)?)?")
 
 
 def instant(moment: datetime) -> str:
@@ -39,7 +39,13 @@ def instant(moment: datetime) -> str:
 
 def _read_instant(text: str) -> datetime:
     found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _read_number(text: str) -> int:
+    if re.fullmatch("[0-9]{1,15}", text) is None:
+        raise ValueError(text)
+    return int(text)
 
 
 def _write_duration(value: timedelta) -> str:
@@ -78,7 +84,8 @@ LIMIT = Kind(
     lambda text: found if (found := _read_duration(text)) <= LONGEST else None,
 )
 TRUTH = Kind(lambda value: str(value).lower(), lambda text: {"true": True, "false": False}[text.lower()])
-NUMBER = Kind(str, int)
+NUMBER = Kind(str, _read_number)
+INTEGER, FLOAT = Kind(str, int), Kind(str, float)
 STATUS = Kind(
     lambda value: value.title().replace("_", ""), lambda text: re.sub("(?<=[a-z])(?=[A-Z])", "_", text).upper()
 )
@@ -86,7 +93,7 @@ ENTITY = Kind(str, _read_entity, is_optional=True)
 METADATA = Kind(
     lambda value: value if isinstance(value, str) else rules.json_bytes(value).decode(), str, is_optional=True
 )
-KILOBYTES = Kind(lambda value: str(-(-value // 1024)), lambda text: int(text) * 1024, is_optional=True)
+KILOBYTES = Kind(lambda value: str(-(-value // 1024)), lambda text: _read_number(text) * 1024, is_optional=True)
 
 ALL, LASTING, SENT_TO = (QUEUE, TOPIC, SUBSCRIPTION), (QUEUE, SUBSCRIPTION), (QUEUE, TOPIC)
 
@@ -155,7 +162,7 @@ def settings_of(described: ET.Element, former: Any = None) -> dict[str, Any]:
         if isinstance(kind, str):
             if text and text not in kind.split("|"):
                 raise Refusal(ARGUMENT, f"pgqueue does not have {name}: leave it out, or {kind}")
-        elif text or kind.is_optional:
+        elif text or kind in (ENTITY, METADATA):  # which are removed by leaving them out
             value = _read(name, kind, text) if text else None
             if value is not None if former is None else kind.text(value) != kind.text(getattr(former, setting)):
                 found[setting] = value
@@ -165,7 +172,7 @@ def settings_of(described: ET.Element, former: Any = None) -> dict[str, Any]:
 
 
 def _read(name: str, kind: Kind | None, text: str) -> Any:
-    with suppress(KeyError, ValueError):
+    with suppress(KeyError, OverflowError, ValueError):
         if kind is not None:
             return kind.read(text)
     raise Refusal(ARGUMENT, f"{name} cannot be {text!r:.80}")
@@ -256,8 +263,8 @@ def filled(parent: ET.Element, **texts: str | int | None) -> ET.Element:
 
 #: The types of properties: the name of each, how it is written, and the type in Python, of which the first one is used.
 VALUES = {
-    "boolean": (bool, TRUTH), "long": (int, NUMBER), "int": (int, NUMBER), "double": (float, Kind(str, float)),
-    "decimal": (float, Kind(str, float)), "dateTime": (datetime, Kind(instant, _read_instant)),
+    "boolean": (bool, TRUTH), "long": (int, INTEGER), "int": (int, INTEGER), "double": (float, FLOAT),
+    "decimal": (float, FLOAT), "dateTime": (datetime, Kind(instant, _read_instant)),
     "duration": (timedelta, TIME), "string": (object, Kind(str, str)),
 }  # fmt: skip
 
@@ -276,4 +283,4 @@ def _add_pairs(parent: ET.Element, properties: Mapping[str, Any]) -> None:
     for key, value in properties.items():
         name, how = next((name, how) for name, (kind, how) in VALUES.items() if isinstance(value, kind))
         pair = filled(ET.SubElement(parent, "KeyValueOfstringanyType"), Key=key)
-        ET.SubElement(pair, "Value", {"i:type": f"l28:{name}", "xmlns:l28": SCHEMA}).text = how.write(value)
+        ET.SubElement(pair, "Value", {"i:type": f"l28:{name}", "xmlns:l28": SCHEMA}).text = how.text(value)

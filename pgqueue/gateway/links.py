@@ -150,11 +150,13 @@ class IncomingLink(Link, ABC):
             state = last.state if last.state is not None else first.state
             settled = bool(first.settled or last.settled)
             delivery = Delivery(first.delivery_id, raw, first.message_format or 0, settled, state)
-            if is_too_large:
-                refusal = Refusal(conditions.TOO_LARGE, "the message is larger than the link's max-message-size")
-                self.settle([delivery], Rejected(error_of(refusal)))
-            else:
+            refusal = Refusal(conditions.TOO_LARGE, "the message is larger than the link's max-message-size")
+            if not is_too_large:
                 self.arrived(delivery)
+            elif settled:  # the client expects no answer for this message
+                raise refusal
+            else:
+                self.settle([delivery], Rejected(error_of(refusal)))
         except Exception:
             self.session.connection.gateway.memory.give_back(len(raw))
             raise

@@ -120,12 +120,17 @@ async def receive_deferred(place: Place, request: Request) -> Any:
     numbers = _numbers(request)
     accepted = None if request.argument("session-id", str, None) is None else place.session(request)
     received = await (accepted or place.queue).receive_deferred(numbers)
-    if request.argument("receiver-settle-mode", int, 1) == DELETES:
-        await settle(place.queue, ("complete",), received, None)
+    if deletes := request.argument("receiver-settle-mode", int, 1) == DELETES:
+        errors = await settle(place.queue, ("complete",), received, None)
+        received = [message for message, error in zip(received, errors, strict=True) if error is None]
     else:
         for message in received:
             place.gateway.hold(message, accepted)
-    answers = [{"lock-token": tag_of(message), "message": encoded(message, tag_of(message))} for message in received]
+    tags = [tag_of(message) for message in received]
+    answers = [
+        {"lock-token": tag, "message": encoded(message, None if deletes else tag)}
+        for message, tag in zip(received, tags, strict=True)
+    ]
     return {"messages": answers} if answers else None
 
 

@@ -19,7 +19,7 @@ from pgqueue import Message, PeekedMessage
 from pgqueue.gateway.amqp import sections as parts
 from pgqueue.gateway.amqp import types
 from pgqueue.gateway.amqp.sections import Sections, sections_of
-from pgqueue.gateway.amqp.types import DecodeError, Symbol, Timestamp
+from pgqueue.gateway.amqp.types import DecodeError, Encoded, Symbol, Timestamp
 
 logger = logging.getLogger("pgqueue.gateway")
 
@@ -73,8 +73,8 @@ def messages_of(raw: bytes, message_format: int, *, json_bodies: bool) -> list[M
 def message_of(raw: bytes, *, json_bodies: bool = False) -> Message:
     """The message that a client has sent. Raises DecodeError."""
     sections = sections_of(raw)
-    kept: dict[str, Any] = {}
     header = sections.whole(parts.HEADER, list)
+    kept: dict[str, Any] = _kept_of(*(*header, None, None)[:2])
     given = dict(zip(parts.FIELDS, sections.whole(parts.PROPERTIES, list), strict=False))
     annotations = sections.whole(parts.ANNOTATIONS, dict)
     fields: dict[str, Any] = {ours: _text(given.get(theirs), theirs) for theirs, ours in TEXTS.items()}
@@ -84,8 +84,6 @@ def message_of(raw: bytes, *, json_bodies: bool = False) -> Message:
     for name, code in MAPS.items():
         if any(not str(key).startswith("x-opt-") for key in sections.whole(code, dict)):
             kept[name] = _ascii(sections.encoded(code))
-    if len(header) > 1 and type(header[1]) is int and header[1] in range(256):
-        kept["priority"] = header[1]
     if footer := sections.encoded(parts.FOOTER):
         kept["footer"] = _ascii(footer)
     if (due := annotations.get(SCHEDULED)) is not None:  # it is shown when the message has become due, too
@@ -139,6 +137,12 @@ def _encoded(
 
 
 # -- from clients ------------------------------------------------------------------------------------------------------
+
+
+def _kept_of(durable: Any, priority: Any) -> dict[str, Any]:
+    """The fields of a header that are kept."""
+    is_valid = type(priority) is int and priority in range(256)
+    return ({"durable": True} if durable is True else {}) | ({"priority": priority} if is_valid else {})
 
 
 def _text(value: Any, name: str) -> str | None:
@@ -285,6 +289,8 @@ def _decoded_json(body: bytes) -> Any:
 
 def _header(message: PeekedMessage, kept: dict[str, Any]) -> bytes:
     values = [b"\x40", b"\x40", b"\x40", b"\x40", types.uint(max(message.delivery_count - 1, 0))]
+    if kept.get("durable"):
+        values[0] = b"\x41"
     if "priority" in kept:
         values[1] = types.ubyte(kept["priority"])
     if message.expires_at is not None:
@@ -307,8 +313,8 @@ def _annotations(message: PeekedMessage, kept: dict[str, Any]) -> dict[str, Any]
 
 def _map(name: str, values: dict[str, Any], kept: dict[str, Any]) -> bytes:
     """A section with the values that there are, and others that the sender has given."""
-    given = types.decode_whole(b64decode(kept[name])) if name in kept else {}
-    others = {key: value for key, value in given.items() if key not in values}
+    given = b64decode(kept[name]) if name in kept else types.map_({})
+    others = {key: Encoded(given[begin:end]) for key, begin, end in types.entries_of(given, 0) if key not in values}
     return parts.mark(MAPS[name]) + types.map_(
         others | {Symbol(key): value for key, value in values.items() if value is not None}
     )
@@ -326,7 +332,7 @@ def _properties(message: PeekedMessage, kept: dict[str, Any]) -> bytes:
         values[name] = b64decode(value) if name == "user_id" else value
     encoded_fields = [
         b"\x40" if (value := values.get(name)) is None
-        else value if isinstance(value, types.Encoded)
+        else value if isinstance(value, Encoded)
         else types.ENCODERS[parts.FIELD_TYPES.get(name, "string")](value)
         for name in parts.FIELDS
     ]  # fmt: skip
@@ -335,28 +341,24 @@ def _properties(message: PeekedMessage, kept: dict[str, Any]) -> bytes:
     return types.assembled_list(encoded_fields)
 
 
-def _encoded_identifier(text: str | None, kind: str | None) -> types.Encoded | None:
+def _encoded_identifier(text: str | None, kind: str | None) -> Encoded | None:
     if text is None:
         return None
     made: dict[str | None, Any] = {"uuid": UUID, "ulong": int, "binary": b64decode}
-    return types.Encoded(types.ENCODERS[kind or "string"](made.get(kind, str)(text)))
+    return Encoded(types.ENCODERS[kind or "string"](made.get(kind, str)(text)))
 
 
 def _encoded_properties(properties: dict[str, Any], kinds: dict[str, str]) -> bytes:
     return types.map_({key: _encoded_property(value, kinds.get(key)) for key, value in properties.items()})
 
 
-def _encoded_property(value: Any, kind: str | None) -> types.Encoded:
+def _encoded_property(value: Any, kind: str | None) -> Encoded:
     if kind == "encoded":
-        return types.Encoded(value)
+        return Encoded(value)
     if kind in KEPT_TYPES:
-        return types.Encoded(types.ENCODERS[kind](value))
+        return Encoded(types.ENCODERS[kind](value))
     try:
-        return (
-            types.Encoded(types.encode(value))
-            if not isinstance(value, dict | list)
-            else types.string(json.dumps(value))
-        )
+        return Encoded(types.encode(value)) if not isinstance(value, dict | list) else types.string(json.dumps(value))
     except TypeError:  # a decimal, or a number beyond those of AMQP
         return types.string(str(value))
 

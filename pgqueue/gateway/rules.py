@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from pgqueue import CorrelationFilter, JsonPathFilter, RuleProperties, SqlFilter
 from pgqueue.gateway.amqp import types
@@ -35,7 +37,7 @@ ALWAYS, NEVER = "1=1", "1=0"
 #: An action that pgqueue can take: it sets a property to a literal, or to a parameter.
 SET = re.compile(
     r"\s*set\s+(?:user\.)?(?:\[(?P<quoted>[^\]]+)\]|(?P<name>[A-Za-z_]\w*))\s*=\s*"
-    r"(?P<value>'(?:[^']|'')*'|[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?|true|false|@\w+)\s*(?:;|$)",
+    r"(?P<value>'(?:[^']|'')*'|[+-]?[0-9]{1,40}(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,3})?|true|false|@\w+)\s*(?:;|$)",
     re.IGNORECASE,
 )
 
@@ -82,10 +84,12 @@ def _value(literal: str, parameters: Mapping[str, Any]) -> Any:
     if literal.startswith("@"):
         if (name := literal if literal in parameters else literal[1:]) not in parameters:
             raise Refusal(ARGUMENT, f"the parameter {literal} of an action has no value")
-        return parameters[name]
+        if not isinstance(value := parameters[name], str | bool | int | float | datetime | UUID):
+            raise Refusal(ARGUMENT, f"the parameter {literal} of an action is a {type(value).__name__}")
+        return value
     if literal.lower() in ("true", "false"):
         return literal.lower() == "true"
-    return float(literal) if "." in literal else int(literal)
+    return int(literal) if literal.lstrip("+-").isdigit() else float(literal)
 
 
 def action_of(properties: Mapping[str, Any]) -> str:
@@ -116,7 +120,10 @@ def from_map(rule: Mapping[Any, Any]) -> tuple[Filter | None, dict[str, Any] | N
         raise Refusal(ARGUMENT, "a rule has a sql-filter with an expression, or a correlation-filter")
     if not isinstance(action, dict) or not action.get("expression"):
         return filter, None
-    return filter, properties_of(str(action["expression"]), action.get("parameters"))
+    parameters = action.get("parameters")
+    if not isinstance(parameters, dict | None):
+        raise Refusal(ARGUMENT, "the parameters of an action are a map")
+    return filter, properties_of(str(action["expression"]), parameters)
 
 
 def as_described(rule: RuleProperties) -> Described:

@@ -27,6 +27,8 @@ from azure.servicebus.management import (
 )
 
 from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, SqlFilter
+from pgqueue.gateway.conditions import Refusal
+from pgqueue.gateway.rules import from_map
 from pgqueue.testing import Database
 from tests.gateway.raw import token
 from tests.gateway.serving import ANYWHERE, key_of, served
@@ -160,7 +162,7 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient, c
         ("lock_duration", timedelta(days=400), "lock_duration"),
         ("lock_duration", timedelta(days=10_675_199), "lock_duration"),
         ("duplicate_detection_history_time_window", timedelta(days=10_675_199), "duplicate_detection"),
-        ("max_delivery_count", 10**20, "max_delivery_count"),
+        ("max_delivery_count", 10**20, "MaxDeliveryCount"),
         ("status", "Deleting", "status"),
         ("forward_to", "nosuch", "nosuch"),
         ("forward_to", "sb://localhost/", "ForwardTo"),
@@ -263,6 +265,42 @@ def test_an_action_takes_parameters(admin: ServiceBusAdministrationClient, clien
     assert action.sql_expression == "SET n = -2; SET [a b] = '2020-07-05 11:12:13+00:00'"
     with pytest.raises(HttpResponseError, match="@x of an action has no value"):
         admin.create_rule("events", "all", "s", action=SqlRuleAction("SET n = @x"))
+
+
+@pytest.mark.parametrize("value", [2**62, 1e-7, 1e20, -1.5, True, "it's"])
+def test_an_action_with_a_parameter_can_be_sent_back(
+    admin: ServiceBusAdministrationClient, client: QueueClient, value: Any
+) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "all")
+    admin.create_rule("events", "all", "r", action=SqlRuleAction("SET a = @p", {"@p": value}))
+    admin.update_rule("events", "all", admin.get_rule("events", "all", "r"))
+    (_, rule) = client.list_rules("events", "all")
+    assert rule.set_properties == {"a": value}
+
+
+@pytest.mark.parametrize("parameters", [5, "@p", {"@p": b"x"}, {"@p": None}])
+def test_a_parameter_that_is_no_literal_is_refused(parameters: Any) -> None:
+    with pytest.raises(Refusal, match="parameter"):
+        from_map({"sql-rule-action": {"expression": "SET a = @p", "parameters": parameters}})
+
+
+@pytest.mark.parametrize("filter", [{"a": "x\x01y"}, {"a\x01": 1}])
+def test_rules_with_characters_that_xml_does_not_have_are_listed(
+    admin: ServiceBusAdministrationClient, client: QueueClient, filter: dict[str, Any]
+) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "all", filter=CorrelationFilter(application_properties=filter))
+    assert [rule.name for rule in admin.list_rules("events", "all")] == ["$Default"]
+
+
+def test_a_limit_that_an_update_leaves_out_stays(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:
+    client.create_queue("orders", max_message_size=2048, user_metadata={"a": 1})
+    known = admin.get_queue("orders")
+    known.max_message_size_in_kilobytes = known.user_metadata = None
+    admin.update_queue(known)
+    queue = client.get_queue("orders")
+    assert (queue.max_message_size, queue.user_metadata) == (2048, None)
 
 
 def test_a_time_of_a_filter_is_compared_as_times_of_messages_are(

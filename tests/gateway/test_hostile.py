@@ -193,6 +193,14 @@ def test_a_message_larger_than_allowed_is_rejected_and_the_link_stays(
     assert [sent.body for sent in orders.queue("orders").peek()] == [b"small"]
 
 
+def test_a_larger_one_whose_answer_is_not_expected_detaches_the_link(connect: Callable[[], RawClient]) -> None:
+    client = connect()
+    link = client.sender("orders")
+    for nth in range(20):
+        client.write(Transfer(link, 0 if nth == 0 else None, b"t", 0, True, more=nth < 19), b"x" * 60_000)
+    assert ends(client) == "amqp:link:message-size-exceeded"
+
+
 def test_more_messages_than_the_credit_allows_detach_the_link(
     database: Database, connect: Callable[[], RawClient]
 ) -> None:
