@@ -12,6 +12,13 @@ INVARIANTS = {
     "Session": ("TypesAreRight", "NothingNewIsPassed"),
     "MessageSessions": ("EverySessionIsFound", "TheHolderSettles", "NothingIsPassed"),
     "Claims": ("EachTakesEffectOnce", "NobodySettlesWhatItHasNotSeen"),
+    "Life": (
+        "NothingTakesEffectTwice",
+        "NothingIsLost",
+        "TheDeadRest",
+        "SettlementsAreLegal",
+        "ReportedStatesAreTrue",
+    ),
     "InDoubt": ("NothingIsDoneTwice", "NothingIsLost", "MostIsKnown"),
 }
 
@@ -67,7 +74,20 @@ MESSAGE_SESSIONS = Model("message sessions", "MessageSessions", 'Senders=3 Recei
 SENDS = Model("commit in doubt, of a send", "InDoubt", "Settles=FALSE MaxXid=4 MaxRuns=3")
 SETTLES = Model("commit in doubt, of a settlement", "InDoubt", "Settles=TRUE MaxXid=4 MaxRuns=3")
 
-MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, MESSAGE_SESSIONS, EPOCHS, SENDS, SETTLES)
+
+def life(name: str, messages: str, tokens: int, deliveries: int, crashes: int) -> Model:
+    return Model(
+        name,
+        "Life",
+        f'Receivers={{"A", "B"}} Messages={{{messages}}} MaxTokens={tokens} MaxDeliveries={deliveries}'
+        f" MaxCrashes={crashes}",
+    )
+
+
+LIFE = life("life of a message", "1", 2, 1, 1)
+LIVES = life("lives of two messages", "1, 2", 1, 1, 0)
+
+MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, MESSAGE_SESSIONS, EPOCHS, SENDS, SETTLES, LIVES, LIFE)
 
 # Each line is a twin: the model in which TLC finds a counterexample, and the rules that are left out.
 TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
@@ -135,6 +155,19 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
         )
     ),
     (SETTLES, "a failover may have forgotten the lock"),
+    # of receive, sweep, resubmit
+    (LIFE, "a delivery draws a token"),
+    (LIFE, "a receive leaves what is locked"),
+    (LIFE, "a receive skips what a transaction holds"),
+    (LIFE, "a receive delivers no more often than allowed"),
+    (LIFE, "a sweep leaves what is locked"),
+    (LIFE, "a resubmission leaves what is locked"),
+    # of settlements, in Python what follows a transaction
+    (LIFE, "a settlement proves the token"),
+    (LIFE, "a settlement ends the token"),
+    (LIFE, "a refusal aborts the transaction", "work begins with a pin"),
+    (LIFE, "an abort takes the settlement back"),
+    (LIFE, "a broken COMMIT is asked about"),
 )
 
 # Rules that can be left out without a loss, and why each exists.
@@ -148,6 +181,8 @@ SPARED = (
         "a receive stops at what a transaction holds",
         "a settlement pins the session: its holder's transaction is over",
     ),
+    (LIFE, "a renewal proves the token", "it would only prolong the lock of another"),
+    (LIFE, "work begins with a pin", "so that no work is done in vain: the settlement decides"),
     (EPOCHS, "a settlement names the claim", "a driver of the current epoch works on the newest claim"),
     (EPOCHS, "a task checks the claim after it has read", "a transaction is refused later; other work settles nothing"),
 )
