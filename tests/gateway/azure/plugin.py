@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pgqueue import Message, QueueClient
 from pgqueue.testing.plugin import SharedServer
 from tests.gateway.azure import tooling
 
@@ -29,6 +30,10 @@ def cannot() -> dict[str, str]:
 def namespace(database_server: SharedServer) -> Iterator[None]:
     """A database of this process's own, with a gateway."""
     with database_server.database(database_server.template) as database, tooling.namespace(database):
+        with QueueClient(database.dsn) as client:  # so that no queue of a test begins with 1
+            client.create_queue("first")
+            client.queue("first").send_batch([Message(None)] * 10)
+            client.delete_queue("first")
         yield
 
 
