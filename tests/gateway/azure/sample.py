@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import os
 import runpy
-import socket
 import sys
 from types import ModuleType
 from typing import Any
 
-import certifi
+from tests.gateway.azure import tooling
 
 
 class Credential:
@@ -26,21 +25,11 @@ class Credential:
         """There is nothing to close."""
 
 
-def lead_to(name: str, places: dict[str, tuple[str, int]]) -> None:
-    """Resolve the name of a host to these places, by ports."""
-    resolved = socket.getaddrinfo
-
-    def getaddrinfo(host: Any, port: Any, *arguments: Any, **options: Any) -> Any:
-        if host in (name, name.encode()):
-            return resolved(*places[str(port)], type=socket.SOCK_STREAM)
-        return resolved(host, port, *arguments, **options)
-
-    socket.getaddrinfo = getaddrinfo
-
-
 def main(path: str) -> None:
-    lead_to(os.environ["SERVICEBUS_FULLY_QUALIFIED_NAMESPACE"], json.loads(os.environ["PGQUEUE_AZURE_PLACES"]))
-    certifi.where = lambda: os.environ["SSL_CERT_FILE"]
+    host = os.environ["SERVICEBUS_FULLY_QUALIFIED_NAMESPACE"]
+    known: dict[str, tuple[str, int]] = json.loads(os.environ["PGQUEUE_AZURE_PLACES"])
+    tooling.places.update({(host, int(port)): place for port, place in known.items()})
+    tooling.connect()
     from azure.servicebus._base_handler import ServiceBusSharedKeyCredential
     from azure.servicebus.aio._base_handler_async import ServiceBusSharedKeyCredential as AsyncKeyCredential
 

@@ -352,5 +352,10 @@ def install() -> None:
         module = sys.modules[name] = ModuleType(name)
         module.__path__ = []
         module.__dict__.update(content)
+    connect()
+
+
+def connect() -> None:
+    """Stand in for the network, from now on."""
     socket.getaddrinfo = getaddrinfo
     certifi.where = lambda: CERTIFICATE
