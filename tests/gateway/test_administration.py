@@ -27,6 +27,7 @@ from azure.servicebus.management import (
 )
 
 from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, SqlFilter
+from pgqueue.aio import QueueClient as AsyncQueueClient
 from pgqueue.gateway.conditions import Refusal
 from pgqueue.gateway.rules import from_map
 from pgqueue.testing import Database
@@ -252,6 +253,23 @@ def test_a_topic_counts_its_rules(admin: ServiceBusAdministrationClient, client:
     assert (counts.sql_filter_count, counts.correlation_filter_count, counts.subscription_count) == (2, 2, 2)
     (counts,) = admin.list_topics_runtime_properties()
     assert (counts.scheduled_message_count, counts.size_in_bytes, counts.subscription_count) == (0, 0, 2)
+
+
+def test_a_topic_is_shown_while_a_subscription_is_deleted(
+    admin: ServiceBusAdministrationClient, client: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_topic("events")
+    for name in ("a", "b"):
+        client.create_subscription("events", name)
+    listed = AsyncQueueClient.list_subscriptions
+
+    async def then_one_is_deleted(asked: AsyncQueueClient, topic: str) -> Any:
+        found = await listed(asked, topic)
+        await asked.delete_subscription("events", "a")
+        return found
+
+    monkeypatch.setattr(AsyncQueueClient, "list_subscriptions", then_one_is_deleted)
+    assert admin.get_topic_runtime_properties("events").sql_filter_count == 1
 
 
 def test_an_action_takes_parameters(admin: ServiceBusAdministrationClient, client: QueueClient) -> None:

@@ -36,6 +36,8 @@ from azure.servicebus.exceptions import (
 )
 
 from pgqueue import Message, QueueClient, SqlFilter
+from pgqueue.gateway import management
+from pgqueue.gateway.receiving import settle
 from pgqueue.testing import Database
 from tests.gateway.serving import Served, served
 from tests.patience import eventually
@@ -145,6 +147,25 @@ def test_a_deferred_message_dies_of_the_reason_that_is_given(receiver: ServiceBu
     receiver.dead_letter_message(deferred, reason="spoilt", error_description="it smells")
     (dead,) = orders.queue("orders").dead_letters.peek()
     assert (dead.dead_letter_reason, dead.dead_letter_error_description) == ("spoilt", "it smells")
+
+
+def test_a_deferred_message_that_cannot_be_deleted_is_not_received_and_deleted(
+    azure: ServiceBusClient, receiver: ServiceBusReceiver, orders: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = [orders.queue("orders").send(Message(body)) for body in (b"lost", b"mine")]
+    for message in receiver.receive_messages(2, max_wait_time=10):
+        receiver.defer_message(message)
+
+    async def meets_a_cancellation(*arguments: Any) -> Any:
+        orders.queue("orders").cancel(first)
+        return await settle(*arguments)
+
+    monkeypatch.setattr(management, "settle", meets_a_cancellation)
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    with azure.get_queue_receiver("orders", receive_mode=mode) as deleting:
+        found = deleting.receive_deferred_messages([first, second])
+    assert [str(message) for message in found] == ["mine"]
+    assert orders.queue("orders").peek() == []
 
 
 def test_a_lost_lock_is_the_error_of_the_sdk(
