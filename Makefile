@@ -127,7 +127,8 @@ chaos: MINUTES = 10
 chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7, or one fault by ONLY="kill"
 	@program=$$($(BIN)/python .ci/pgbouncer.py) || program=; \
 	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/python -m benchmarks.chaos --minutes $(MINUTES) \
-	    $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)") $(if $(MARKDOWN),--markdown $(MARKDOWN) --each)
+	    $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)") $(if $(MARKDOWN),--markdown $(MARKDOWN) --each) \
+	    $(if $(HISTORIES),--histories $(HISTORIES))
 
 budgets: $(READY) ## what a call of each verb of the hot path costs, beside its budget; WRITE=1 makes that the budgets
 	@$(BIN)/python -m benchmarks.budgets $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write)

@@ -176,9 +176,12 @@ MayCommit(r) ==
     /\ work[r].isOpen /\ ~IsAborted(r)
     /\ work[r].effects \subseteq work[r].ends \cup work[r].refused
 
+(* A row that was settled. A deferral takes back that its delivery was counted. *)
+Settled(at, to) == [Unlocked(at, Goes(at.place, to)) EXCEPT !.count = IF to = "deferred" THEN @ - 1 ELSE @]
+
 (* What a COMMIT does to the rows; of each delivery it counts the settlements. *)
 Apply(r) ==
-    /\ row' = [m \in Messages |-> IF m \in work[r].ends THEN Unlocked(row[m], Goes(row[m].place, work[r].to)) ELSE row[m]]
+    /\ row' = [m \in Messages |-> IF m \in work[r].ends THEN Settled(row[m], work[r].to) ELSE row[m]]
     /\ effects' = [m \in Messages |-> effects[m] + (IF m \in work[r].effects THEN 1 ELSE 0)]
     /\ endings' = [m \in Messages |->
           IF m \in work[r].ends THEN [endings[m] EXCEPT ![context[r][m].token] = @ + 1] ELSE endings[m]]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.chaos import display
+from benchmarks.chaos import display, histories
 from benchmarks.chaos.kinds import RECEIVERS, SENDERS, SESSIONS, spark
 from benchmarks.chaos.pair import Pair
 from benchmarks.chaos.plan import FAILOVERS, FAULTS, MISCHIEF, Plan, draw
@@ -65,6 +65,9 @@ def main() -> None:
             results += played
     display.verdict(console, results)
     display.violations(console, results)
+    if options.histories:
+        for result in results:
+            histories.add(options.histories, histories.histories(result.deeds, result.evidence).values())
     if options.markdown:
         display.write(options.markdown, f"{machine()}, {conditions}.", rows)
     if any(result.violations for result in results):
@@ -168,6 +171,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--each", action="store_true", help="every fault by itself, so many minutes each, then all")
     parser.add_argument("--markdown", type=Path, help="write a row for each to this page, in place of its table")
+    parser.add_argument("--histories", type=Path, help="add the histories of messages to this file, for `make models`")
     return parser.parse_args()
 
 

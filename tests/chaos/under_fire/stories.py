@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.chaos.deeds import tell
 from benchmarks.chaos.evidence import Evidence, State, Stored, Stuck
+from benchmarks.chaos.histories import History, histories
 from benchmarks.chaos.history import Operation, Outcome
 from benchmarks.chaos.rules import Case, Violation, judge
 
@@ -95,6 +96,11 @@ class Story:
             broken_invariants=tuple(contradictions),
         )
         return judge(Case(tell(self._operations), evidence, LOCK_SECONDS))
+
+    def history(self, *stored: Stored, effects: Sequence[str] = ()) -> History | None:
+        """The history of the message, for the model of its life."""
+        evidence = Evidence(effects={"m": tuple(effects)} if effects else {}, stored=stored)
+        return histories(tell(self._operations), evidence).get("m")
 
     def _tell(
         self, verb: str, outcome: str, facts: dict[str, Any], began: float | None = None, took: float = 0.5

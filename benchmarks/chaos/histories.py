@@ -1,0 +1,139 @@
+"""The histories of messages, as the model of a message's life has them: models/LifeTrace.tla."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import inf
+from pathlib import Path
+
+from benchmarks.chaos.deeds import Deeds, Settlement
+from benchmarks.chaos.evidence import Evidence
+from benchmarks.chaos.history import Outcome
+from benchmarks.chaos.rules import NOTED_LATE
+
+#: Where a settlement leads to in the model.
+LEADS_TO = {
+    "complete": "gone",
+    "abandon": "ready",
+    "abandon later": "scheduled",
+    "defer": "deferred",
+    "dead_letter": "dead",
+}
+#: The places in the model of a row in the database: what is due may not have been moved yet.
+PLACES = {"waiting": ("ready", "scheduled", "deferred"), "scheduled": ("ready", "scheduled"), "dead": ("dead",)}
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of a message; ``after`` are those, by their places in the history, that had ended when it began."""
+
+    verb: str
+    by: str = ""
+    to: str = ""
+    count: int = 0
+    has_effect: bool = False
+    is_in_doubt: bool = False
+    places: tuple[str, ...] = ()
+    effects: int = 0
+    after: tuple[int, ...] = ()
+
+
+History = tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class _Timed:
+    event: Event
+    began: float
+    ended: float
+
+
+def histories(deeds: Deeds, evidence: Evidence) -> dict[str, History]:
+    """The history of each message that the model can have: without sessions, purges, and a clock that is set back."""
+    if deeds.losses or deeds.rewinds:
+        return {}
+    away = {each.queue for each in (*deeds.wipes, *deeds.lost_takes)}
+    return {
+        message: history
+        for message, send in deeds.sends.items()
+        if send.session is None and send.operation.queue not in away
+        if (history := _history(message, deeds, evidence)) is not None
+    }
+
+
+def _history(message: str, deeds: Deeds, evidence: Evidence) -> History | None:
+    settlements = [each for each in deeds.settlements.get(message, ()) if each.how not in ("fault", "release")]
+    attempts, rows = evidence.effects.get(message, ()), evidence.by_message.get(message, [])
+    known = {each.operation.name for each in settlements}
+    if not settlements or not known.issuperset(attempts) or any(each.token is None for each in settlements):
+        return None
+    receivers: dict[str, str] = {}
+    timed = []
+    for delivery in deeds.deliveries.get(message, ()):
+        if delivery.token not in receivers:
+            receivers[delivery.token] = by = str(len(receivers) + 1)
+            event = Event("deliver", by, count=delivery.count)
+            timed.append(_Timed(event, delivery.operation.invoked - NOTED_LATE, delivery.operation.ended))
+    for each in settlements:
+        token = each.token or ""
+        if token not in receivers:
+            receivers[token] = by = str(len(receivers) + 1)
+            timed.append(_Timed(Event("deliver", by), -inf, each.operation.ended))
+        if event := _settled(each, receivers[token], attempts):
+            is_open = each.outcome is Outcome.UNKNOWN and not each.is_done
+            timed.append(_Timed(event, each.operation.invoked, inf if is_open else each.operation.ended))
+    places = PLACES[rows[0].place] if rows else ("gone",)
+    timed.append(_Timed(Event("find", places=places, effects=len(attempts)), inf, inf))
+    return tuple(_ordered(timed))
+
+
+def _settled(settlement: Settlement, by: str, attempts: Sequence[str]) -> Event | None:
+    """The event of a settlement; None for one that has changed nothing."""
+    is_there = settlement.operation.name in attempts
+    is_lost = settlement.state is None and "lost" in (settlement.operation.facts.get("states") or ())
+    in_doubt = not settlement.is_done and not settlement.is_undone
+    if is_lost:
+        return Event("lose", by)
+    if settlement.is_undone or (in_doubt and settlement.effect and not is_there):
+        return None
+    if settlement.how == "renew":
+        return None if in_doubt else Event("renew", by)
+    return Event(
+        "settle", by, LEADS_TO[settlement.how], has_effect=settlement.effect, is_in_doubt=in_doubt and not is_there
+    )
+
+
+def _ordered(timed: list[_Timed]) -> Iterator[Event]:
+    timed = sorted(timed, key=lambda each: (each.began, each.event.verb))
+    for each in timed:
+        before = (place for place, other in enumerate(timed, 1) if _precedes(other, each))
+        yield replace(each.event, after=tuple(before))
+
+
+def _precedes(one: _Timed, other: _Timed) -> bool:
+    """Whether it had ended when the other began, or is its delivery; in the end all is found."""
+    if one is other or other.event.verb == "find":
+        return one is not other
+    return one.ended < other.began or (one.event.verb == "deliver" and one.event.by == other.event.by)
+
+
+def load(path: Path) -> list[History]:
+    """The histories in a file, a line for each."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [tuple(Event(**_hashable(event)) for event in json.loads(line)) for line in lines]
+
+
+def add(path: Path, recorded: Iterable[History]) -> None:
+    """Add histories to a file that has each once."""
+    lines = {json.dumps([_short(event) for event in history]) for history in (*load(path), *recorded)}
+    path.write_text("".join(f"{line}\n" for line in sorted(lines)))
+
+
+def _short(event: Event) -> dict[str, object]:
+    return {name: value for name, value in asdict(event).items() if value}
+
+
+def _hashable(event: dict[str, object]) -> dict[str, object]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in event.items()}
