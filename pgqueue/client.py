@@ -426,6 +426,28 @@ class QueueClient:
         statement = topics.create_rule(topic, subscription, name, self._checked(filter), set_properties)
         drive(publishing.create_rule(statement, self._source, exist_ok=exist_ok))
 
+    def update_rule(
+        self,
+        topic: str,
+        subscription: str,
+        name: str,
+        *,
+        filter: Filter | None = topics.UNCHANGED,
+        set_properties: Mapping[str, Any] | None = topics.UNCHANGED,
+    ) -> None:
+        """Changes a rule in one transaction, as far as it is given.
+
+        A ``filter`` replaces the former one; with None every message matches. ``set_properties`` replace what was set.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            QueueNotFoundError: the topic has no such subscription.
+            RuleNotFoundError: the subscription has no such rule.
+            InvalidArgumentError: the filter is invalid.
+        """
+        statement = topics.alter_rule(topic, subscription, name, self._checked(filter), set_properties)
+        drive(self._source.execute(statement))
+
     def delete_rule(self, topic: str, subscription: str, name: str) -> None:
         """Deletes a rule of a subscription. Its messages stay. A subscription without rules gets no messages.
 

@@ -431,6 +431,28 @@ class QueueClient:
         statement = topics.create_rule(topic, subscription, name, self._checked(filter), set_properties)
         await adrive(publishing.create_rule(statement, self._source, exist_ok=exist_ok))
 
+    async def update_rule(
+        self,
+        topic: str,
+        subscription: str,
+        name: str,
+        *,
+        filter: Filter | None = topics.UNCHANGED,
+        set_properties: Mapping[str, Any] | None = topics.UNCHANGED,
+    ) -> None:
+        """Changes a rule in one transaction, as far as it is given.
+
+        A ``filter`` replaces the former one; with None every message matches. ``set_properties`` replace what was set.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            QueueNotFoundError: the topic has no such subscription.
+            RuleNotFoundError: the subscription has no such rule.
+            InvalidArgumentError: the filter is invalid.
+        """
+        statement = topics.alter_rule(topic, subscription, name, self._checked(filter), set_properties)
+        await adrive(self._source.execute(statement))
+
     async def delete_rule(self, topic: str, subscription: str, name: str) -> None:
         """Deletes a rule of a subscription. Its messages stay. A subscription without rules gets no messages.
 

@@ -32,7 +32,7 @@ REMEDIES: dict[type[Exception], str] = {
     errors.TopicNotFoundError: "`pgqueue topic list` shows the topics, `pgqueue topic create` makes one",
     errors.TopicAlreadyExistsError: "choose another name, or use --exist-ok",
     errors.RuleNotFoundError: "`pgqueue rule list TOPIC SUBSCRIPTION` shows the rules",
-    errors.RuleAlreadyExistsError: "delete it with `pgqueue rule delete`, or use --exist-ok",
+    errors.RuleAlreadyExistsError: "change it with `pgqueue rule update`, or use --exist-ok",
     errors.NoSubscriptionError: "`pgqueue subscription list TOPIC` shows the filters",
     errors.MessageNotFoundError: "nothing was changed; `pgqueue explain QUEUE NUMBER` shows where it is",
     errors.OperationTimeoutError: "try again",

@@ -25,7 +25,7 @@ PLACES = {
     "schedule": ("schedules", "Send messages again and again, by the clock."),
     "topic": ("topics", "Create, list, change and delete topics."),
     "subscription": ("topics", "Create, list, change and delete subscriptions."),
-    "rule": ("topics", "Create, list and delete rules of subscriptions."),
+    "rule": ("topics", "Create, change and delete rules of subscriptions."),
     "sweep": ("sweeping", "Tidy up all queues."),
     "bench": ("benching", "Measure what this server does."),
     "grant": ("access", "Let a database role use a queue, or all of them."),

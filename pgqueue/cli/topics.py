@@ -24,11 +24,13 @@ topic = Group(
     no_args_is_help=True, help="Create, list, show, change and delete topics: what is sent to one goes to many."
 )
 subscription = Group(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
-rule = Group(no_args_is_help=True, help="Create, list and delete the rules of a subscription.")
+rule = Group(no_args_is_help=True, help="Create, update, list and delete the rules of a subscription.")
 top.add_typer(topic, name="topic", short_help="Create, list, change and delete topics.")
 top.add_typer(subscription, name="subscription", short_help="Create, list, change and delete subscriptions.")
-top.add_typer(rule, name="rule", short_help="Create, list and delete rules of subscriptions.")
+top.add_typer(rule, name="rule", short_help="Create, change and delete rules of subscriptions.")
 
+NoFilter = Annotated[bool, flag("no-filter", "Let every message match.")]
+SetNothing = Annotated[bool, flag("set-nothing", "Set no properties any more.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.", autocompletion=topic_names)]
 Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.")]
 RuleName = Annotated[str, typer.Argument(metavar="RULE", help="The name of the rule.")]
@@ -170,23 +172,15 @@ def update_subscription(
     name: Name,
     settings: Settings,
     filters: FilterOptions,
-    no_filter: Annotated[bool, flag("no-filter", "Let every message match.")] = False,
+    no_filter: NoFilter = False,
     set_properties: SetProperties = None,
-    set_nothing: Annotated[bool, flag("set-nothing", "Set no properties any more.")] = False,
+    set_nothing: SetNothing = False,
 ) -> Result:
     """Update a subscription. Options left out keep their value; existing messages are kept.
 
     pgqueue subscription update events billing --subject refunded --lock-duration 5m
     """
-    filter = _filter(filters)
-    set_to = parse_properties(set_properties)
-    if (filter is not None and no_filter) or (set_to is not None and set_nothing):
-        raise WrongUse("set it or remove it: use one of the two options")
-    given: dict[str, Any] = {}
-    if filter is not None or no_filter:
-        given["filter"] = filter
-    if set_to is not None or set_nothing:
-        given["set_properties"] = set_to
+    given = _changes(filters, no_filter, set_properties, set_nothing)
     if not given and not settings:
         raise WrongUse("name at least one setting; see `pgqueue subscription update --help`")
     updated = database.client.update_subscription(topic, name, **given, **settings)
@@ -237,6 +231,29 @@ def list_rules(database: Database, topic: TopicName, subscription: Name) -> Resu
     return Result(database.client.list_rules(topic, subscription), picture=documents.rules_table, hint=nothing)
 
 
+@on_database(rule, "update")
+def update_rule(
+    database: Database,
+    topic: TopicName,
+    subscription: Name,
+    name: RuleName,
+    filters: FilterOptions,
+    no_filter: NoFilter = False,
+    set_properties: SetProperties = None,
+    set_nothing: SetNothing = False,
+) -> Result:
+    """Update a rule of a subscription. Options left out keep their value; existing messages are kept.
+
+    pgqueue rule update events billing swiss --sql "country = 'CH'"
+    """
+    given = _changes(filters, no_filter, set_properties, set_nothing)
+    if not given:
+        raise WrongUse("name a filter or properties; see `pgqueue rule update --help`")
+    database.client.update_rule(topic, subscription, name, **given)
+    document = {"topic": topic, "subscription": subscription, "rule": name, "updated": True}
+    return Result(document, f"rule {name} of {topic}, {subscription} changed")
+
+
 @on_database(rule, "delete")
 def delete_rule(database: Database, topic: TopicName, subscription: Name, name: RuleName, yes: Yes = False) -> Result:
     """Delete a rule of a subscription. Messages that are in the subscription stay there."""
@@ -244,6 +261,21 @@ def delete_rule(database: Database, topic: TopicName, subscription: Name, name: 
     database.client.delete_rule(topic, subscription, name)
     document = {"topic": topic, "subscription": subscription, "rule": name, "deleted": True}
     return Result(document, f"rule {name} of {topic}, {subscription} deleted")
+
+
+def _changes(
+    filters: dict[str, Any], no_filter: bool, set_properties: list[str] | None, set_nothing: bool
+) -> dict[str, Any]:
+    """The changes of a rule, as arguments."""
+    filter, set_to = _filter(filters), parse_properties(set_properties)
+    if (filter is not None and no_filter) or (set_to is not None and set_nothing):
+        raise WrongUse("set it or remove it: use one of the two options")
+    given: dict[str, Any] = {}
+    if filter is not None or no_filter:
+        given["filter"] = filter
+    if set_to is not None or set_nothing:
+        given["set_properties"] = set_to
+    return given
 
 
 def _filter(options: dict[str, Any]) -> Filter | None:

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from pgqueue import CorrelationFilter, RuleProperties
 from pgqueue.aio import QueueClient
-from pgqueue.errors import PGQueueError, QueueNotFoundError, RuleNotFoundError, TopicNotFoundError
+from pgqueue.errors import QueueNotFoundError, RuleNotFoundError, TopicNotFoundError
 from pgqueue.gateway import atom
 from pgqueue.gateway.conditions import ARGUMENT, NOT_ALLOWED, NOT_FOUND, Refusal, described, log, text_of
 from pgqueue.gateway.entities import entity_of
@@ -134,13 +134,7 @@ class Rules(Entities):
         await self.verb("create", name, **atom.rule_of(given)[1])
 
     async def update(self, name: str, given: ET.Element) -> None:
-        former, (_, what) = await self.get(name), atom.rule_of(given)
-        await self.verb("delete", name)
-        try:
-            await self.verb("create", name, **what)
-        except PGQueueError:
-            await self.verb("create", name, filter=former.filter, set_properties=former.set_properties)
-            raise
+        await self.verb("update", name, **atom.rule_of(given)[1])
 
     async def describe(self, found: Sequence[Any], *, is_one: bool) -> list[ET.Element]:
         return [atom.rule_description(one) for one in found]

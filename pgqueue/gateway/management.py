@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from pgqueue import Message
+from pgqueue import Message, SessionProperties
 from pgqueue.aio import Queue, Session
 from pgqueue.errors import LockLostError, SessionLockLostError
 from pgqueue.gateway import rules
@@ -31,6 +31,9 @@ T = TypeVar("T")
 MOST = 1000
 
 DELETES = 0
+
+#: The time that asks for all sessions: the year 10000.
+EVER = 253_402_300_800_000
 
 
 @dataclass(frozen=True)
@@ -160,9 +163,10 @@ async def set_session_state(place: Place, request: Request) -> Any:
 
 
 async def get_message_sessions(place: Place, request: Request) -> Any:
-    """List the sessions that have messages, or whose state was set."""
+    """List the sessions that have messages or state, or those whose state was set after a time."""
     skip, top = max(request.argument("skip", int, 0), 0), request.argument("top", int, MOST)
-    found = [known.session_id for known in await place.queue.list_sessions() if known.messages or known.state_size]
+    after = request.argument("last-updated-time", types.Timestamp, EVER)
+    found = [known.session_id for known in await place.queue.list_sessions() if _is_listed(known, after)]
     chosen = sorted(found)[skip : skip + top]
     return {"skip": types.int_(skip), "sessions-ids": types.array("string", chosen)} if chosen else None
 
@@ -221,6 +225,12 @@ OPERATIONS: dict[str, Callable[[Place, Request], Awaitable[Any]]] = {
         "enumerate-rules": enumerate_rules,
     }.items()
 }
+
+
+def _is_listed(known: SessionProperties, after: int) -> bool:
+    if after >= EVER:
+        return bool(known.messages or known.state_size)
+    return known.state_set_at is not None and (known.state_set_at - types.EPOCH) // types.MILLISECOND > after
 
 
 def _tokens(request: Request) -> list[UUID]:

@@ -199,7 +199,7 @@ class SessionProperties:
 
     ``locked_by`` holds it, or held it last, until ``locked_until``. ``messages`` counts all that are there, received
     ones too; the oldest was sent ``oldest_age`` ago. It can be accepted from ``available_at`` on. ``state_size`` is in
-    bytes; None for no state.
+    bytes, and ``state_set_at`` is when the state was set; None for no state.
     """
 
     session_id: str
@@ -210,6 +210,7 @@ class SessionProperties:
     oldest_age: timedelta | None
     available_at: datetime | None
     state_size: int | None
+    state_set_at: datetime | None
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,15 @@ SIGNATURES: Final[Mapping[str, Mapping[str, LiteralString]]] = {
         "max_receive_rate_per_group": "double precision",
         "fair": "boolean",
     },
+    "alter_rule": {
+        "topic": "text",
+        "subscription": "text",
+        "rule": "text",
+        "correlation_filter": "jsonb",
+        "json_path_filter": "text",
+        "sql_filter": "text",
+        "set_properties": "jsonb",
+    },
     "alter_subscription": {
         "topic": "text",
         "subscription": "text",

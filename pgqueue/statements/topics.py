@@ -118,11 +118,7 @@ def create_subscription(
 def alter_subscription(
     topic: str, name: str, filter: Filter | None, set_properties: Mapping[str, Any] | None, settings: QueueSettings
 ) -> Statement[None]:
-    known = {
-        **_filter(None if filter is UNCHANGED else filter or MATCHES_ALL),
-        "set_properties": None if set_properties is UNCHANGED else _properties(set_properties or {}),
-        **queues.altered_settings(settings),
-    }
+    known = {**_altered(filter, set_properties), **queues.altered_settings(settings)}
     return call("select pgqueue.alter_subscription(…)", nothing, known, topic=topic, subscription=name)
 
 
@@ -151,6 +147,13 @@ def create_rule(
 ) -> Statement[None]:
     known = {**_filter(filter), "set_properties": _properties(set_properties)}
     return call("select pgqueue.create_rule(…)", nothing, known, topic=topic, subscription=subscription, rule=name)
+
+
+def alter_rule(
+    topic: str, subscription: str, name: str, filter: Filter | None, set_properties: Mapping[str, Any] | None
+) -> Statement[None]:
+    known = _altered(filter, set_properties)
+    return call("select pgqueue.alter_rule(…)", nothing, known, topic=topic, subscription=subscription, rule=name)
 
 
 def drop_rule(topic: str, subscription: str, name: str) -> Statement[None]:
@@ -225,6 +228,13 @@ def cancel_scheduled(topic: str, sequence_numbers: Sequence[int]) -> Statement[N
             "the message was not scheduled: only one with a scheduled_enqueue_time can be cancelled"
         )
     return call("select pgqueue.cancel_on_topic(…)", nothing, topic=topic, sequence_numbers=numbers)
+
+
+def _altered(filter: Filter | None, set_properties: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        **_filter(None if filter is UNCHANGED else filter or MATCHES_ALL),
+        "set_properties": None if set_properties is UNCHANGED else _properties(set_properties or {}),
+    }
 
 
 def _properties(set_properties: Mapping[str, Any] | None) -> str | None:

@@ -9,7 +9,8 @@ select queue.name as queue,
        messages,
        date_trunc('second', pgqueue.clock() - oldest_enqueued_time) as oldest_age,
        date_trunc('second', case when messages > 0 then available_at end) as available_at,
-       coalesce(octet_length(binary_state), octet_length(state::text)) as state_size
+       coalesce(octet_length(binary_state), octet_length(state::text)) as state_size,
+       state_set_at
   from (select *
           from pgqueue.queue
          where (select pgqueue._may_see_locks('{}')) or pgqueue._may_see_locks(receivers)

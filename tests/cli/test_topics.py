@@ -67,19 +67,26 @@ def test_a_scheduled_message_of_a_topic_is_cancelled(pgqueue: CommandLine, clien
     assert "has no scheduled message" in pgqueue("topic", "cancel", "events", str(number)).only_error
 
 
-def test_rules_are_created_listed_and_deleted(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_rules_are_created_listed_updated_and_deleted(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_topic("events")
     pgqueue("subscription", "create", "events", "billing", "--sql", "amount > 1000")
     assert client.get_subscription("events", "billing").filter == SqlFilter("amount > 1000")
     swiss = ["rule", "create", "events", "billing", "swiss", "--property", "country=CH", "--set-property", "vat:=8.1"]
     assert pgqueue(*swiss).out == "rule swiss of events, billing created\n"
-    assert "`pgqueue rule delete`, or use --exist-ok" in pgqueue(*swiss).only_error
+    assert "`pgqueue rule update`, or use --exist-ok" in pgqueue(*swiss).only_error
     assert pgqueue(*swiss, "--exist-ok", "--json").document["rule"] == "swiss"
     shown = pgqueue("rule", "list", "events", "billing").out
     assert all(text in shown for text in ("$Default", "amount > 1000", "swiss", '"CH"', '"vat"'))
     default, listed = pgqueue("rule", "list", "events", "billing", "--json").document
     assert default["filter"] == {"sql": "amount > 1000"}
     assert listed["filter"] == {"application_properties": {"country": "CH"}}
+    update = ["rule", "update", "events", "billing", "swiss"]
+    assert pgqueue(*update, "--set-nothing", "--json").document["updated"] is True
+    assert pgqueue(*update, "--sql", "vat > 8").out == "rule swiss of events, billing changed\n"
+    changed = client.list_rules("events", "billing")[1]
+    assert (changed.filter, changed.set_properties) == (SqlFilter("vat > 8"), None)
+    assert "set it or remove it" in pgqueue(*update, "--sql", "vat > 8", "--no-filter").only_error
+    assert "name a filter or properties" in pgqueue(*update).only_error
     for name in ("swiss", "$Default"):
         assert pgqueue("rule", "delete", "events", "billing", name, "--yes", "--json").document["deleted"] is True
     assert (

@@ -201,10 +201,16 @@ def test_a_renewer_renews_a_session_until_it_is_released_or_lost(either: World) 
 def test_sessions_are_listed(own: World) -> None:
     steps = steps_of(own, "a", "a", "b")
     with steps.accept_session("a") as session:
+        now = own.database.clock.now()
         session.set_state("four")
         held, free = steps.list_sessions()
         assert (held.session_id, held.is_locked, held.messages, held.state_size) == ("a", True, 2, 6)
+        assert held.state_set_at is not None
+        assert now <= held.state_set_at <= own.database.clock.now()
         assert (free.session_id, free.is_locked, free.locked_by, free.messages) == ("b", False, None, 1)
+        assert free.state_set_at is None
+        session.set_state(None)
+        assert steps.list_sessions()[0].state_set_at is None
 
 
 def test_a_deferred_message_is_received_by_who_holds_the_session(own: World) -> None:

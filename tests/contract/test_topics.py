@@ -21,6 +21,7 @@ from pgqueue.errors import (
     QueueDisabledError,
     QueueFullError,
     QueueNotFoundError,
+    RuleNotFoundError,
     TopicAlreadyExistsError,
     TopicNotFoundError,
 )
@@ -122,6 +123,25 @@ def test_a_subscription_is_updated_in_part(either: World, topic: Any) -> None:
     assert update(filter=LARGE) == (LARGE, {"n": 1}, None)
     assert update(filter=None, set_properties=None) == (None, None, None)
     assert topic.send(Message(1)) == 1
+
+
+def test_a_rule_is_updated_in_part(either: World, topic: Any) -> None:
+    client = either.client
+    client.create_subscription(topic.name, "s", filter=PAID)
+    client.create_rule(topic.name, "s", "r", filter=PAID, set_properties={"n": 1})
+
+    def update(**given: Any) -> tuple[Any, ...]:
+        client.update_rule(topic.name, "s", "r", **given)
+        default, updated = client.list_rules(topic.name, "s")
+        assert (default.filter, default.set_properties) == (PAID, None)
+        return updated.filter, updated.set_properties
+
+    assert update() == (PAID, {"n": 1})
+    assert update(filter=LARGE) == (LARGE, {"n": 1})
+    assert update(set_properties={"m": 2}) == (LARGE, {"m": 2})
+    assert update(filter=None, set_properties=None) == (None, None)
+    with pytest.raises(RuleNotFoundError):
+        client.update_rule(topic.name, "s", "nope", filter=PAID)
 
 
 def test_invalid_calls_are_refused(either: World, topic: Any) -> None:

@@ -54,6 +54,7 @@ QueueClient.delete_subscription(topic, name)
 QueueClient.list_subscriptions(topic)
 QueueClient.get_subscription(topic, name)
 QueueClient.create_rule(topic, subscription, name, filter=, set_properties=, exist_ok=)
+QueueClient.update_rule(topic, subscription, name, filter=, set_properties=)
 QueueClient.delete_rule(topic, subscription, name)
 QueueClient.list_rules(topic, subscription)
 QueueClient.sweep(dry_run=, thorough=)
@@ -314,6 +315,7 @@ cancel_on_topic(topic, sequence_numbers)
 drop_topic(topic)
 create_subscription(topic, subscription, correlation_filter, json_path_filter, set_properties, lock_duration)
 create_rule(topic, subscription, rule, correlation_filter, json_path_filter, sql_filter, set_properties)
+alter_rule(topic, subscription, rule, correlation_filter, json_path_filter, sql_filter, set_properties)
 drop_rule(topic, subscription, rule)
 peek_session(queue, session_id, lock_token, max_messages, from_sequence_number)
 alter_subscription(topic, subscription, correlation_filter, json_path_filter, set_properties, lock_duration)
@@ -369,6 +371,7 @@ subscription list --json --dsn
 subscription update --subject --property --json-path --set-property --no-filter --set-nothing --json --dsn
 subscription delete --json --dsn
 rule create --subject --property --json-path --sql --set-property --exist-ok --json --dsn
+rule update --subject --property --json-path --sql --set-property --no-filter --set-nothing --json --dsn
 rule list --json --dsn
 rule delete --json --dsn
 sweep --dry-run --thorough --json --dsn

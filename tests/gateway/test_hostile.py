@@ -240,6 +240,7 @@ def test_a_message_that_is_none_is_rejected_and_the_link_stays(connect: Callable
         ("com.microsoft:update-disposition", {"disposition-status": "burnt", "lock-tokens": []}),
         ("com.microsoft:set-session-state", {"session-id": "a", "session-state": b"x"}),
         ("com.microsoft:get-message-sessions", {"skip": "x", "top": 5}),
+        ("com.microsoft:get-message-sessions", {"last-updated-time": "x", "skip": 0, "top": 5}),
         ("com.microsoft:add-rule", {"rule-name": "r", "rule-description": {}}),
         ("com.microsoft:add-rule", {"rule-name": 1, "rule-description": {"sql-filter": 1}}),
         ("com.microsoft:enumerate-rules", {}),

@@ -268,6 +268,16 @@ def test_a_session_in_order_with_its_state(azure: ServiceBusClient, orders: Queu
         for message in received[:2]:
             receiver.complete_message(message)
     eventually(lambda: not orders.queue("steps").list_sessions()[0].is_locked, "the session was not given back")
+    (known,) = orders.queue("steps").list_sessions()
+    set_at = known.state_set_at
+    assert set_at is not None
+    for after, found in (
+        (None, ["a"]),
+        (set_at - timedelta(milliseconds=1), ["a"]),
+        (set_at, []),
+        (datetime.max.replace(tzinfo=UTC), []),
+    ):
+        assert list(azure.list_queue_sessions("steps", state_updated_after=after)) == found
     with azure.get_queue_receiver("steps", session_id=NEXT_AVAILABLE_SESSION, max_wait_time=5) as receiver:
         assert receiver.session.session_id == "a"
         (message,) = receiver.receive_messages()

@@ -157,6 +157,13 @@ class Topics(RuleBasedStateMachine):
                 self._client.create_rule(self._name, name, rule, filter=filter, set_properties=sets)
             known.rules.setdefault(rule, (filter, sets))
 
+    @rule(name=names, rule=rules, filter=filters, sets=set_properties)
+    def update_rule(self, name: str, rule: str, filter: Filter, sets: dict[str, Any] | None) -> None:
+        if known := self._subscriptions.get(name):
+            with nullcontext() if rule in known.rules else pytest.raises(RuleNotFoundError):
+                self._client.update_rule(self._name, name, rule, filter=filter, set_properties=sets)
+                known.rules[rule] = (filter, sets)
+
     @rule(name=names, rule=rules)
     def delete_rule(self, name: str, rule: str) -> None:
         if known := self._subscriptions.get(name):

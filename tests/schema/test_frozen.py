@@ -23,6 +23,7 @@ DIGESTS = {
     "0013_topics.sql": "f33ad7614c3e",
     "0014_unbound_rows.sql": "9da6af51413b",
     "0015_gateway_keys.sql": "f069c9c7738e",
+    "0016_state_times.sql": "678471c8eb20",
 }
 
 

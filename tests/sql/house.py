@@ -58,6 +58,8 @@ class House:
         self.ask("select pgqueue.send(%s, '{}', priority => -1, unique_key => 'k')", queue)
         self.ask("select pgqueue.create_topic(%s)", f"topic-{queue}")
         self.ask("select pgqueue.create_subscription(%s, 's')", f"topic-{queue}")
+        later = "scheduled_enqueue_times => array[pgqueue.clock() + interval '1 day']"
+        self.ask(f"select * from pgqueue.send_to_topic(%s, array['1']::jsonb[], {later})", f"topic-{queue}")
         self.ask("select * from pgqueue.receive(%s, lock_duration => '1 microsecond')", queue)
         self.ask("select pgqueue.create_queue(%s)", f"open-{queue}")
         self.ask("select pgqueue.grant_send(%s, 'public')", f"open-{queue}")
@@ -122,9 +124,12 @@ class House:
 
     def rows(self, view: str, queue: str) -> int:
         """How many rows a view shows of a queue."""
-        column = {"queues": "name", "topics": "name", "workers": "any (queues)"}.get(view, "queue")
+        column = {"queues": "name", "topics": "name", "scheduled_on_topics": "topic", "workers": "any (queues)"}.get(
+            view, "queue"
+        )
         name = {
             "topics": f"topic-{queue}",
+            "scheduled_on_topics": f"topic-{queue}",
             "subscriptions": f"topic-{queue}/Subscriptions/s",
             "rules": f"topic-{queue}/Subscriptions/s",
         }.get(view, queue)

@@ -258,7 +258,8 @@ select * from pgqueue.publish_batch_to_topic('events', array['{"amount": 1}', '{
 select name, subscriptions from pgqueue.topics;
 select topic, name, correlation_filter, json_path_filter, set_properties from pgqueue.subscriptions;
 select pgqueue.create_rule('events', 'billing', 'late', json_path_filter => '$.application_properties.days > 30');
-select name, json_path_filter from pgqueue.rules where subscription = 'billing';
+select pgqueue.alter_rule('events', 'billing', 'late', set_properties => '{"late": true}');
+select name, json_path_filter, set_properties from pgqueue.rules where subscription = 'billing';
 select pgqueue.drop_rule('events', 'billing', 'late');
 select queue, body from pgqueue.messages order by queue, sequence_number;
 select body from pgqueue.receive('events/Subscriptions/billing');
@@ -283,7 +284,7 @@ def test_a_message_goes_to_the_subscriptions_that_match(database: Database) -> N
         "t", "t", "t", "", "SEND|events", "", "1", "1", "2", "events|2",
         'events|billing|{"subject": "paid", "application_properties": {"country": "CH"}}||',
         'events|large||$.body.amount > 1000|{"large": true}',
-        "", "$Default|", "late|$.application_properties.days > 30", "",
+        "", "", "$Default||", 'late|$.application_properties.days > 30|{"late": true}', "",
         'events/Subscriptions/billing|{"amount": 1}', 'events/Subscriptions/billing|{"amount": 3000}',
         'events/Subscriptions/large|{"amount": 2000}', 'events/Subscriptions/large|{"amount": 3000}',
         '{"amount": 1}', "", "", "1", "",

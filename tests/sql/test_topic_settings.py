@@ -71,6 +71,10 @@ def scheduled(session: Session) -> list[tuple[str, Any]]:
     return [(queue.removeprefix("t/Subscriptions/"), body) for queue, body in found]
 
 
+def numbered(session: Session) -> list[tuple[Any, ...]]:
+    return session.rows("select topic, sequence_number, copies from pgqueue.scheduled_on_topics")
+
+
 def remembered(session: Session) -> int:
     count: int = session.value("select count(*) from pgqueue.scheduled_on_topic")
     return count
@@ -308,7 +312,9 @@ def test_a_scheduled_message_is_cancelled_in_all_subscriptions(database: Databas
         assert [copies for copies, _ in sent] == [3] * 4
         assert [number is None for _, number in sent] == [False, True, False, True]
         first, third = sent[0][1], sent[2][1]
+        assert numbered(ann) == [("t", first, 3), ("t", third, 3)]
         assert cancel(ann, third) == 1
+        assert numbered(ann) == [("t", first, 3)]
         assert scheduled(ann) == [("bounded", 1), ("plain", 1), ("size", 1)]
         assert cancel(ann) == 0
         assert cancel(ann, first, first) == 1
@@ -340,6 +346,7 @@ def test_a_message_whose_time_has_come_is_not_cancelled_anywhere(database: Datab
         created(ann)
         [(_, number)] = schedule(ann, 1)
         stage.passes(HOUR)
+        assert numbered(ann) == []
         assert ann.rows("select body from pgqueue.receive('t/Subscriptions/plain')") == [(1,)]
         with refused(MESSAGE_NOT_FOUND):
             cancel(ann, number)
@@ -413,6 +420,7 @@ def test_a_message_that_no_subscription_takes_is_cancelled_too(database: Databas
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
         [(copies, number), (_, due)] = schedule(ann, 1, 2, delays=[2 * HOUR, HOUR])
+        assert numbered(ann) == [("t", due, 0), ("t", number, 0)]
         stage.passes(HOUR)
         assert (copies, cancel(ann, number)) == (0, 1)
         with refused(MESSAGE_NOT_FOUND):

@@ -670,6 +670,30 @@ def test_a_subscription_without_rules_gets_nothing(database: Database) -> None:
         assert publish(ann) == 1
 
 
+def test_a_rule_is_changed_as_far_as_it_is_given(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "s", **equals(subject="x"))
+        add_rule(ann, "r", **equals(subject="y"), set_properties=Jsonb({"a": 1}))
+        shown = (
+            "select correlation_filter, json_path_filter, sql_filter, set_properties from pgqueue.rules order by name"
+        )
+
+        def alter(**given: Any) -> tuple[Any, ...]:
+            ann.call("alter_rule", topic="t", subscription="s", rule="r", **given)
+            default, altered = ann.rows(shown)
+            assert default == ({"subject": "x"}, None, None, None)
+            return altered
+
+        assert alter() == ({"subject": "y"}, None, None, {"a": 1})
+        assert alter(json_path_filter="$.body > 1", sql_filter="n > 1") == (None, "$.body > 1", "n > 1", {"a": 1})
+        assert (publish(ann, 1, subject="y"), publish(ann, 2)) == (0, 1)
+        assert alter(set_properties=Jsonb({"b": 2})) == (None, "$.body > 1", "n > 1", {"b": 2})
+        assert alter(correlation_filter=Jsonb({}), set_properties=Jsonb({})) == (None, None, None, None)
+        assert publish(ann, 1) == 1
+
+
 @pytest.mark.parametrize(
     ("verb", "options", "sqlstate"),
     [
@@ -680,6 +704,11 @@ def test_a_subscription_without_rules_gets_nothing(database: Database) -> None:
         ("create_rule", {"rule": "r", "json_path_filter": "$.body"}, INVALID_ARGUMENT),
         ("create_rule", {"rule": "r", "subscription": "nope"}, UNKNOWN_QUEUE),
         ("create_rule", {"rule": "r", "topic": "nope"}, UNKNOWN_TOPIC),
+        ("alter_rule", {"rule": "nope"}, UNKNOWN_RULE),
+        ("alter_rule", {"rule": None}, UNKNOWN_RULE),
+        ("alter_rule", {"rule": "$Default", "sql_filter": "a = 1"}, INVALID_ARGUMENT),
+        ("alter_rule", {"rule": "$Default", "subscription": "nope"}, UNKNOWN_QUEUE),
+        ("alter_rule", {"rule": "$Default", "topic": "nope"}, UNKNOWN_TOPIC),
         ("drop_rule", {"rule": "nope"}, UNKNOWN_RULE),
         ("drop_rule", {"rule": "$Default", "subscription": "nope"}, UNKNOWN_QUEUE),
         ("drop_rule", {"rule": "$Default", "topic": "nope"}, UNKNOWN_TOPIC),

@@ -209,6 +209,7 @@ NO_ROWS = "reads no rows that die in numbers: names, settings and grants"
 UNTRIED = dict.fromkeys(
     [
         "_sequences_behind",  # the doctor's: reads the highest number of each queue
+        "alter_rule",
         "alter_subscription",
         "alter_topic",
         "clock",
@@ -292,6 +293,9 @@ WEARING = {
     "view _published_batch": Wearing(BY_PLACE),
     "view sessions": Wearing(SESSION),
     "view groups": Wearing(SESSION),
+    "view scheduled_on_topics": Wearing(
+        "reads all that is scheduled on topics, whose rows a sweep deletes when they are due"
+    ),
     "view batches": Wearing("reads all batches, which are deleted a day after their end"),
     "view unique_keys": Wearing("reads the keys of a queue in their order; the sweeper deletes those that are free"),
 }

@@ -40,57 +40,38 @@ returns void
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
-#variable_conflict use_column
-declare
-    altered   text;
-    filter    pgqueue.rule;
-    is_filter boolean := num_nonnulls(alter_subscription.correlation_filter, alter_subscription.json_path_filter) > 0;
 begin
     perform pgqueue._check_admin(topic, 'topic');
-    altered := pgqueue._find_subscription(topic, subscription);
-    filter  := pgqueue._read_filter(
-        alter_subscription.correlation_filter, alter_subscription.json_path_filter, alter_subscription.sql_filter,
-        alter_subscription.set_properties);
     perform pgqueue.alter_queue(
-        altered,
-        -- generated rows: {all settings: $name | => alter_subscription.$name}
-        lock_duration                           => alter_subscription.lock_duration,
-        max_delivery_count                      => alter_subscription.max_delivery_count,
-        max_message_size                        => alter_subscription.max_message_size,
-        status                                  => alter_subscription.status,
-        user_metadata                           => alter_subscription.user_metadata,
-        default_message_time_to_live            => alter_subscription.default_message_time_to_live,
-        dead_lettering_on_message_expiration    => alter_subscription.dead_lettering_on_message_expiration,
-        requires_duplicate_detection            => alter_subscription.requires_duplicate_detection,
-        duplicate_detection_history_time_window => alter_subscription.duplicate_detection_history_time_window,
-        max_queue_length                        => alter_subscription.max_queue_length,
-        retain_history                          => alter_subscription.retain_history,
-        retain_errors                           => alter_subscription.retain_errors,
-        auto_delete_on_idle                     => alter_subscription.auto_delete_on_idle,
-        requires_session                        => alter_subscription.requires_session,
-        forward_to                              => alter_subscription.forward_to,
-        forward_dead_lettered_messages_to       => alter_subscription.forward_dead_lettered_messages_to,
-        max_receive_rate                        => alter_subscription.max_receive_rate,
-        max_concurrent                          => alter_subscription.max_concurrent,
-        priority_ageing                         => alter_subscription.priority_ageing,
-        result_retention                        => alter_subscription.result_retention,
-        max_concurrent_per_group                => alter_subscription.max_concurrent_per_group,
-        max_receive_rate_per_group              => alter_subscription.max_receive_rate_per_group,
-        fair                                    => alter_subscription.fair
+        pgqueue._find_subscription(topic, subscription),
+        -- generated rows: {all settings: $name | => $name}
+        lock_duration                           => lock_duration,
+        max_delivery_count                      => max_delivery_count,
+        max_message_size                        => max_message_size,
+        status                                  => status,
+        user_metadata                           => user_metadata,
+        default_message_time_to_live            => default_message_time_to_live,
+        dead_lettering_on_message_expiration    => dead_lettering_on_message_expiration,
+        requires_duplicate_detection            => requires_duplicate_detection,
+        duplicate_detection_history_time_window => duplicate_detection_history_time_window,
+        max_queue_length                        => max_queue_length,
+        retain_history                          => retain_history,
+        retain_errors                           => retain_errors,
+        auto_delete_on_idle                     => auto_delete_on_idle,
+        requires_session                        => requires_session,
+        forward_to                              => forward_to,
+        forward_dead_lettered_messages_to       => forward_dead_lettered_messages_to,
+        max_receive_rate                        => max_receive_rate,
+        max_concurrent                          => max_concurrent,
+        priority_ageing                         => priority_ageing,
+        result_retention                        => result_retention,
+        max_concurrent_per_group                => max_concurrent_per_group,
+        max_receive_rate_per_group              => max_receive_rate_per_group,
+        fair                                    => fair
         -- end
     );
-    if not is_filter and filter.set_properties is null then
-        return;
-    end if;
-    update pgqueue.rule as former
-       set (correlation_filter, json_path_filter, sql_filter, fields, equals, path) =
-               (select (changed).correlation_filter, (changed).json_path_filter, (changed).sql_filter, (changed).fields,
-                       (changed).equals, (changed).path
-                  from (select case when is_filter then filter else former end as changed) as chosen),
-           set_properties = case when filter.set_properties is null then former.set_properties else nullif(filter.set_properties, '{}') end
-     where queue_id = (select id from pgqueue.queue where name = altered) and name = '$Default';
-    if not found then
-        perform pgqueue._refuse_unknown_rule(altered, '$Default');
+    if num_nonnulls(correlation_filter, json_path_filter, sql_filter, set_properties) > 0 then
+        perform pgqueue.alter_rule(topic, subscription, '$Default', correlation_filter, json_path_filter, sql_filter, set_properties);
     end if;
 end
 $$;

@@ -33,7 +33,7 @@ begin
     if not found then
         perform pgqueue._refuse(
             'PQ044', format('%I has a rule %I already', pgqueue._subscription_queue(topic, subscription), rule),
-            'Drop it first with pgqueue.drop_rule, in the same transaction.');
+            'Change it with pgqueue.alter_rule.');
     end if;
 end
 $$;

@@ -26,7 +26,8 @@ begin
             'Keep it in a table of your own, and its key in the state.');
     end if;
     update pgqueue.session
-       set state = set_session_state.state, binary_state = set_session_state.binary_state
+       set state = set_session_state.state, binary_state = set_session_state.binary_state,
+           state_set_at = case when size is not null then pgqueue.clock() end
      where queue_id = source.id and session_id = set_session_state.session_id and lock_token = set_session_state.lock_token;
     if not found then
         perform pgqueue._refuse_lost_session(source, set_session_state.session_id);

@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.alter_rule(:'topic', 's', '$Default', '{}');
