@@ -54,6 +54,13 @@ def test_a_topic_is_shown_and_changed(pgqueue: CommandLine, client: QueueClient)
     assert "`pgqueue topic update" in pgqueue("send", "--topic", "events", "1").only_error
 
 
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_only_a_subscription_is_named_as_one(pgqueue: CommandLine, kind: str) -> None:
+    said = pgqueue(kind, "create", "events/Subscriptions/billing")
+    assert said.code == 2
+    assert said.only_error.endswith(f"cannot be a {kind}: choose another name, or use `pgqueue subscription create`")
+
+
 def test_a_scheduled_message_of_a_topic_is_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_topic("events")
     client.create_subscription("events", "all")

@@ -451,7 +451,8 @@ def test_names_are_checked_and_taken_once(database: Database) -> None:
                 ann.call(verb, topic="nope", subscription="s")
         with refused(UNKNOWN_TOPIC):
             ann.call("drop_topic", topic="nope")
-        ann.call("create_queue", queue="t/Subscriptions/queue")
+        ann.call("create_queue", queue="plain")
+        ann.rows("update pgqueue.queue set name = 't/Subscriptions/queue' where name = 'plain'")
         for name in ("nope", "queue"):
             for verb in ("alter_subscription", "drop_subscription"):
                 with refused(UNKNOWN_QUEUE):
@@ -459,6 +460,28 @@ def test_names_are_checked_and_taken_once(database: Database) -> None:
         with pytest.raises(psycopg.Error, match="does not exist") as error:
             ann.send(1, queue="t")
         assert "publish_to_topic" in str(error.value.diag.message_hint)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("queue", ["t/Subscriptions/s", "t/subscriptions/s", "u/SUBSCRIPTIONS/s", "a/Subscriptions/b/c"]),
+        ("topic", ["t/Subscriptions/s", "a/subscriptions/b/c", "a/Subscriptions"]),
+    ],
+)
+def test_only_a_subscription_is_named_as_one(database: Database, kind: str, names: list[str]) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        for name in names:
+            with pytest.raises(psycopg.Error, match=f"{name}.* cannot be a {kind}") as refusal:
+                ann.call(f"create_{kind}", **{kind: name})
+            assert refusal.value.sqlstate == INVALID_ARGUMENT
+            assert "pgqueue.create_subscription" in str(refusal.value.diag.message_hint)
+        subscribe(ann, "s")
+        subscribe(ann, "Subscriptions")
+        for name in ("subscriptions/s", "a/subscription/s", "a/subscriptions-s"):
+            ann.call(f"create_{kind}", **{kind: name})
 
 
 def test_a_subscription_is_altered_in_part(database: Database) -> None:

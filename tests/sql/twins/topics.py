@@ -273,4 +273,10 @@ TWINS = [
             says="single boolean result",
         ),
     ),
+    Twin(
+        "_check_name",
+        " ~* '/subscriptions/'",
+        " ~ '/Subscriptions/'",
+        partial(test_topics.test_only_a_subscription_is_named_as_one, kind="queue", names=["t/subscriptions/s"]),
+    ),
 ]
