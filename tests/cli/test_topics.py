@@ -14,7 +14,7 @@ def test_topics_and_subscriptions_are_created_changed_and_deleted(pgqueue: Comma
     made = pgqueue("topic", "create", "events", "--default-message-time-to-live", "2d").out
     assert made.startswith("topic events created\n")
     assert "2d" in made
-    assert "no subscription yet" in pgqueue("subscription", "list", "events").err
+    assert "no subscription that this role may see" in pgqueue("subscription", "list", "events").err
     filtered = ["--subject", "paid", "-p", "country=CH", "-p", "n:=1", "--set-property", "checked:=false"]
     created = pgqueue("subscription", "create", "events", "billing", *filtered, "--lock-duration", "5m")
     assert created.out.startswith("subscription billing of events created\n")
@@ -122,6 +122,7 @@ def test_errors_about_subscriptions_name_their_commands(pgqueue: CommandLine, cl
     remedy = "`pgqueue subscription list v1.events` shows the subscriptions, `pgqueue subscription create` makes one"
     assert remedy in pgqueue("receive", "v1.events/Subscriptions/nope").only_error
     assert remedy in pgqueue("stats", "v1.events/Subscriptions/nope").only_error
+    assert f"or this role may not see it: {remedy}" in pgqueue("rule", "list", "v1.events", "nope").only_error
     assert "`pgqueue subscription update`" in pgqueue("subscription", "create", "v1.events", "all").only_error
 
 
