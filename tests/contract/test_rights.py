@@ -135,9 +135,9 @@ def test_a_sender_of_a_topic_sees_no_subscription(owner: QueueClient, client: Qu
     for look in (client.get_subscription, client.list_rules):
         with pytest.raises(QueueNotFoundError, match=r"queue events/Subscriptions/billing .* this role may not see it"):
             look("events", "billing")
-    for look in (client.get_topic, client.list_subscriptions):
+    for find in (client.get_topic, client.list_subscriptions):
         with pytest.raises(TopicNotFoundError, match=r"topic secrets .* this role may not see it"):
-            look("secrets")
+            find("secrets")
 
 
 def test_a_worker_needs_the_right_to_receive(owner: QueueClient, client: QueueClient, role: str) -> None:
