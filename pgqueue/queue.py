@@ -51,7 +51,7 @@ from pgqueue.model.policy import retry_policy
 from pgqueue.model.row import Row
 from pgqueue.model.selection import Selection
 from pgqueue.model.settings import ReceiveMode, SessionProperties, SettlementResult, SubQueue
-from pgqueue.received import ReceivedMessage
+from pgqueue.received import ReceivedMessage, shared
 from pgqueue.receiver import Receiver
 from pgqueue.sender import Sender
 from pgqueue.session import Session
@@ -265,7 +265,7 @@ class Queue(Generic[BodyT]):
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
         rows = drive(
-            receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction, self._source), wait)
+            receiving.receive_and_delete(statement, self._turns, self._source, shared(transaction, self._source), wait)
         )
         return [from_row(PeekedMessage, self.name, row, self._body_type) for row in rows]
 
@@ -522,7 +522,7 @@ class Queue(Generic[BodyT]):
         """
         return drive(
             batches.renew_lock_batch(
-                self.name, received, lock_duration, self._source, _shared(transaction, self._source)
+                self.name, received, lock_duration, self._source, shared(transaction, self._source)
             )
         )
 
@@ -581,11 +581,11 @@ class Queue(Generic[BodyT]):
         transaction: Transaction | None,
     ) -> list[SettlementResult]:
         return drive(
-            batches.settle(self.name, received, outcome, statement, self._source, _shared(transaction, self._source))
+            batches.settle(self.name, received, outcome, statement, self._source, shared(transaction, self._source))
         )
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return _shared(transaction, self._source) or self._source
+        return transports.where(transaction, self._source, asynchronous=False)
 
 
 class DeadLetters(Queue[BodyT]):
@@ -634,7 +634,3 @@ class DeadLetters(Queue[BodyT]):
                 limit=limit,
             )
         )
-
-
-def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, source, asynchronous=False)

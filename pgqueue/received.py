@@ -91,7 +91,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         ``ReceiveContext.Complete``.
         """
         statement = verbs.complete(self.lock, result=result)
-        drive(settle(self, Outcome.COMPLETED, statement, _shared(transaction, self._source)))
+        drive(settle(self, Outcome.COMPLETED, statement, shared(transaction, self._source)))
 
     def abandon(
         self,
@@ -107,7 +107,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         ``last_error``. Abandoning twice has no further effect.
         """
         statement = verbs.abandon(self.lock, delay=delay, properties=properties, error=error)
-        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
+        drive(settle(self, Outcome.ABANDONED, statement, shared(transaction, self._source)))
 
     def dead_letter(
         self,
@@ -126,7 +126,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         statement = verbs.dead_letter(
             self.lock, reason=reason, description=description, properties=properties, error=error
         )
-        drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction, self._source)))
+        drive(settle(self, Outcome.DEAD_LETTERED, statement, shared(transaction, self._source)))
 
     def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: Transaction | None = None) -> None:
         """Gives the message back, to be delivered again after ``delay``; this delivery is not counted.
@@ -135,7 +135,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         :meth:`abandon`: the state of the delivery becomes abandoned.
         """
         statement = verbs.postpone(self.lock, delay=delay, body=body, body_type=self._body_type)
-        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
+        drive(settle(self, Outcome.ABANDONED, statement, shared(transaction, self._source)))
 
     def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: Transaction | None = None) -> None:
         """Defers the message: from now on only ``receive_deferred`` receives it, by its sequence number.
@@ -143,7 +143,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Keep the number. ``properties`` are merged into its application properties. The delivery is not counted.
         """
         statement = verbs.defer(self.lock, properties=properties)
-        drive(settle(self, Outcome.DEFERRED, statement, _shared(transaction, self._source)))
+        drive(settle(self, Outcome.DEFERRED, statement, shared(transaction, self._source)))
 
     def record_effect(
         self,
@@ -159,7 +159,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
         it was already recorded.
         """
-        where = _shared(transaction, self._source) or self._source
+        where = shared(transaction, self._source) or self._source
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return drive(where.execute(statement))
 
@@ -173,7 +173,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         With ``transaction`` this is the state as your transaction sees it.
         """
         return drive(
-            (_shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
+            (shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
         )
 
     def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
@@ -183,7 +183,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
         """
         drive(
-            (_shared(transaction, self._source) or self._source).execute(
+            (shared(transaction, self._source) or self._source).execute(
                 sessions.set_session_state(self.session_lock, state)
             )
         )
@@ -195,7 +195,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
         pinned, it is kept but not renewed.
         """
-        return drive(renew_lock(self, lock_duration, _shared(transaction, self._source)))
+        return drive(renew_lock(self, lock_duration, shared(transaction, self._source)))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -346,5 +346,6 @@ def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     return partial(transports.begin, source, source_of(received), asynchronous=False)
 
 
-def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
+def shared(transaction: Transaction | None, source: Source) -> Shared | None:
+    """The caller's transaction; None if the call has its own."""
     return None if transaction is None else transports.shared(transaction, source, asynchronous=False)

@@ -11,7 +11,7 @@ import tenacity
 
 from pgqueue import transports
 from pgqueue.aio.batch import Batch
-from pgqueue.aio.received import ReceivedMessage
+from pgqueue.aio.received import ReceivedMessage, shared
 from pgqueue.aio.receiver import Receiver
 from pgqueue.aio.sender import Sender
 from pgqueue.aio.session import Session
@@ -268,7 +268,7 @@ class Queue(Generic[BodyT]):
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
         rows = await adrive(
-            receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction, self._source), wait)
+            receiving.receive_and_delete(statement, self._turns, self._source, shared(transaction, self._source), wait)
         )
         return [from_row(PeekedMessage, self.name, row, self._body_type) for row in rows]
 
@@ -530,7 +530,7 @@ class Queue(Generic[BodyT]):
         """
         return await adrive(
             batches.renew_lock_batch(
-                self.name, received, lock_duration, self._source, _shared(transaction, self._source)
+                self.name, received, lock_duration, self._source, shared(transaction, self._source)
             )
         )
 
@@ -589,11 +589,11 @@ class Queue(Generic[BodyT]):
         transaction: Transaction | None,
     ) -> list[SettlementResult]:
         return await adrive(
-            batches.settle(self.name, received, outcome, statement, self._source, _shared(transaction, self._source))
+            batches.settle(self.name, received, outcome, statement, self._source, shared(transaction, self._source))
         )
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return _shared(transaction, self._source) or self._source
+        return transports.where(transaction, self._source, asynchronous=True)
 
 
 class DeadLetters(Queue[BodyT]):
@@ -642,7 +642,3 @@ class DeadLetters(Queue[BodyT]):
                 limit=limit,
             )
         )
-
-
-def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, source, asynchronous=True)

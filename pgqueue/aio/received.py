@@ -84,7 +84,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         ``ReceiveContext.Complete``.
         """
         statement = verbs.complete(self.lock, result=result)
-        await adrive(settle(self, Outcome.COMPLETED, statement, _shared(transaction, self._source)))
+        await adrive(settle(self, Outcome.COMPLETED, statement, shared(transaction, self._source)))
 
     async def abandon(
         self,
@@ -100,7 +100,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         ``last_error``. Abandoning twice has no further effect.
         """
         statement = verbs.abandon(self.lock, delay=delay, properties=properties, error=error)
-        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
+        await adrive(settle(self, Outcome.ABANDONED, statement, shared(transaction, self._source)))
 
     async def dead_letter(
         self,
@@ -119,7 +119,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         statement = verbs.dead_letter(
             self.lock, reason=reason, description=description, properties=properties, error=error
         )
-        await adrive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction, self._source)))
+        await adrive(settle(self, Outcome.DEAD_LETTERED, statement, shared(transaction, self._source)))
 
     async def postpone(
         self, delay: timedelta, *, body: Any = UNCHANGED, transaction: Transaction | None = None
@@ -130,7 +130,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         :meth:`abandon`: the state of the delivery becomes abandoned.
         """
         statement = verbs.postpone(self.lock, delay=delay, body=body, body_type=self._body_type)
-        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
+        await adrive(settle(self, Outcome.ABANDONED, statement, shared(transaction, self._source)))
 
     async def defer(
         self, *, properties: Mapping[str, Any] | None = None, transaction: Transaction | None = None
@@ -140,7 +140,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Keep the number. ``properties`` are merged into its application properties. The delivery is not counted.
         """
         statement = verbs.defer(self.lock, properties=properties)
-        await adrive(settle(self, Outcome.DEFERRED, statement, _shared(transaction, self._source)))
+        await adrive(settle(self, Outcome.DEFERRED, statement, shared(transaction, self._source)))
 
     async def record_effect(
         self,
@@ -156,7 +156,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
         it was already recorded.
         """
-        where = _shared(transaction, self._source) or self._source
+        where = shared(transaction, self._source) or self._source
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return await adrive(where.execute(statement))
 
@@ -170,7 +170,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         With ``transaction`` this is the state as your transaction sees it.
         """
         return await adrive(
-            (_shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
+            (shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
         )
 
     async def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
@@ -180,7 +180,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
         """
         await adrive(
-            (_shared(transaction, self._source) or self._source).execute(
+            (shared(transaction, self._source) or self._source).execute(
                 sessions.set_session_state(self.session_lock, state)
             )
         )
@@ -194,7 +194,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
         pinned, it is kept but not renewed.
         """
-        return await adrive(renew_lock(self, lock_duration, _shared(transaction, self._source)))
+        return await adrive(renew_lock(self, lock_duration, shared(transaction, self._source)))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -353,5 +353,6 @@ def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     return partial(transports.begin, source, source_of(received), asynchronous=True)
 
 
-def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
+def shared(transaction: Transaction | None, source: Source) -> Shared | None:
+    """The caller's transaction; None if the call has its own."""
     return None if transaction is None else transports.shared(transaction, source, asynchronous=True)

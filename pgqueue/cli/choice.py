@@ -49,13 +49,24 @@ Schema = Annotated[
 #: Where an advised command begins, unless it names a schema.
 ADVISED = re.compile(r"`pgqueue (?=[a-z])(?![^`]*--schema)")
 
+#: The same for a command that is a line of its own.
+LINE = re.compile(r"^pgqueue (?:--schema (?:'[^']*'|\S+) )?(?=[a-z])")
+
+#: How advised commands name the program: as the process was started.
+NAME = program = "pgqueue"
+
 #: The option to insert into advised commands.
 _beside = ""
 
 
 def advised(text: str) -> str:
-    """Insert --schema into the commands that a text advises, if this command was given it."""
-    return ADVISED.sub(f"`pgqueue {_beside}", text)
+    """Name the program in the commands that a text advises, and --schema if this command was given it."""
+    return ADVISED.sub(f"`{program} {_beside}", text)
+
+
+def advised_line(line: str) -> str:
+    """Name the program in a line for a shell; ``manage.py`` has the schema from its settings. SQL stays as it is."""
+    return line if program == NAME else LINE.sub(f"{program} ", line)
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ class Choice:
     def of(cls, context: typer.Context, dsn: str | None, embedded: bool = False, schema: str | None = None) -> Choice:
         """The choice after the command, or else the one before it."""
         choice = cls(dsn, embedded, schema).or_else(context.find_root().obj or cls())
-        if choice.named_schema is not None:
+        if choice.named_schema is not None and program == NAME:
             global _beside  # noqa: PLW0603 - a process runs one command
             _beside = f"--schema {shlex.quote(choice.named_schema)} "
         return choice

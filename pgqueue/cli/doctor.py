@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pgqueue.cli import output
+from pgqueue.cli.choice import advised_line
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import one_line
@@ -86,7 +87,7 @@ def _print(examination: Examination) -> None:
 def _print_finding(check: str, finding: Finding, now: datetime) -> None:
     output.say(check if finding.since is None else f"{check}, {_since(finding.since, now)}")
     output.say(_indented(f"{finding.what} {finding.cost}"))
-    output.say(f"  fix: {one_line(printable(finding.mend))}\n")
+    output.say(f"  fix: {one_line(printable(advised_line(finding.mend)))}\n")
 
 
 def _since(moment: datetime, now: datetime) -> str:
@@ -109,7 +110,7 @@ def _print_unseen(results: Sequence[Result]) -> None:
     for why, names in checks.items():
         lacking = "a right" if why.startswith("grant ") else "this version's schema"
         output.say(f"not looked at, for lack of {lacking}\n{_indented(', '.join(names))}")
-        output.say(f"  fix: {one_line(printable(why))}\n")
+        output.say(f"  fix: {one_line(printable(advised_line(why)))}\n")
 
 
 def _summary(examination: Examination) -> str:

@@ -70,6 +70,7 @@ MISTAKEN = {
     "It is a queue": "it is a queue: `pgqueue send QUEUE BODY` sends to it",
     "It is a topic": "it is a topic: `pgqueue send --topic TOPIC BODY` sends to it, `pgqueue subscription list TOPIC`"
     " shows what receives from it",
+    "is named as a subscription": "choose another name, or use `pgqueue subscription create`",
 }
 
 OF_SUBSCRIPTION = re.compile(r"/subscriptions/", re.IGNORECASE)
@@ -203,7 +204,7 @@ ERROR_FORMATS: tuple[tuple[Kinds, int, Callable[[Any], str]], ...] = (
     (WrongUse, WRONG_USE, str),
     (UsageError, WRONG_USE, _of_command_line),
     (CommandLineError, FAILED, _of_command_line),
-    (errors.InvalidArgumentError, WRONG_USE, lambda error: str(error.args[0])),
+    (errors.InvalidArgumentError, WRONG_USE, _with_remedy),
     (errors.SchemaVersionError, FAILED, _of_schema),
     (errors.AccessDeniedError, FAILED, _of_rights),
     (errors.ConnectionLostError, FAILED, _of_connection),

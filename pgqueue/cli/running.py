@@ -21,12 +21,15 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: list[str]) -> int:
-    """Run a command and return its exit code. Every error is one line, without a traceback."""
+def run(arguments: list[str], program: str = "pgqueue") -> int:
+    """Run a command and return its exit code. Every error is one line, without a traceback.
+
+    Commands that it advises begin with ``program``.
+    """
     sys.stdout, sys.stderr = _reliable(sys.stdout), _reliable(sys.stderr)
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # the commands report connection errors themselves
     try:
-        code = _run(arguments)
+        code = _run(arguments, program)
         sys.stdout.flush()
     except BrokenPipeError:
         return _hang_up()
@@ -37,12 +40,14 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _run(arguments: list[str]) -> object:
+def _run(arguments: list[str], program: str) -> object:
     if arguments in (["--help"], ["-h"]) and shutil.get_terminal_size().columns >= HELP_WIDTH:
         return sys.stdout.write(HELP.read_text(encoding="utf-8")) and 0
+    from pgqueue.cli import choice
     from pgqueue.cli.app import app
 
-    return app(arguments, prog_name="pgqueue", standalone_mode=False)
+    choice.program = program
+    return app(arguments, prog_name=program, standalone_mode=False)
 
 
 def _reliable(stream: TextIO | None) -> TextIO:

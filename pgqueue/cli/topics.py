@@ -161,7 +161,8 @@ def create_subscription(
 @on_database(subscription, "list")
 def list_subscriptions(database: Database, topic: TopicName) -> Result:
     """List the subscriptions of a topic, with their filters. For the number of messages in them see `pgqueue stats`."""
-    nothing = f"topic {topic} has no subscription yet: `pgqueue subscription create {topic} NAME` makes one"
+    makes = f"`pgqueue subscription create {topic} NAME` makes one"
+    nothing = f"topic {topic} has no subscription that this role may see: {makes}"
     return Result(database.client.list_subscriptions(topic), picture=documents.subscriptions_table, hint=nothing)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import LiteralString
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DEFAULT_DB_ALIAS
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model import schemas
@@ -21,6 +23,12 @@ def schema() -> str:
         return schemas.check_schema(getattr(settings, "PGQUEUE_SCHEMA", schemas.DEFAULT))
     except InvalidArgumentError as error:
         raise ImproperlyConfigured(f"PGQUEUE_SCHEMA: {error.args[0]}") from None
+
+
+def program(database: str) -> str:
+    """How the commands of pgqueue are called on a database of the project."""
+    beside = "" if database == DEFAULT_DB_ALIAS else f" --database {shlex.quote(database)}"
+    return f"python manage.py pgqueue{beside}"
 
 
 def in_schema(sql: LiteralString) -> LiteralString:

@@ -150,7 +150,7 @@ MESSAGE: Final = (
         "session_id",
         128,
         "The session that the message belongs to, as the sender has given it.",
-        "The session that it belongs to, where the queue requires sessions.",
+        "The session that it belongs to, or its group in a fair queue.",
         is_filterable=True,
         is_staged=False,
     ),

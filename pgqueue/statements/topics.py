@@ -10,6 +10,7 @@ from pgqueue.model.arguments import name_of, several, text
 from pgqueue.model.encoding import EncodedMessage, to_json
 from pgqueue.model.json_text import decode_jsonb, undecoded
 from pgqueue.model.message import SequenceNumber
+from pgqueue.model.names import subscription_queue
 from pgqueue.model.properties import as_json, decode_properties, from_json
 from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueSettings, QueueStatus
@@ -97,11 +98,16 @@ def _topic(*row: Any) -> TopicProperties:
 
 
 def unknown(topic: str) -> TopicNotFoundError:
-    return TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
+    return TopicNotFoundError(
+        f"topic {topic} does not exist, or this role may not see it: create it with client.create_topic({topic!r})"
+    )
 
 
 def unknown_subscription(topic: str, name: str) -> QueueNotFoundError:
-    return QueueNotFoundError(f"topic {topic} has no subscription {name}: create it with client.create_subscription")
+    return QueueNotFoundError(
+        f"queue {subscription_queue(topic, name)} does not exist, or this role may not see it: create it with"
+        " client.create_subscription, or let the role receive from it with client.grant_receive"
+    )
 
 
 def create_subscription(

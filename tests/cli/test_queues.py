@@ -103,6 +103,9 @@ def test_a_group_gets_limits_of_its_own(pgqueue: CommandLine, client: QueueClien
     refused = pgqueue("queue", "limit-group", "orders", "a", "--max-concurrent", "2")
     assert refused.code == 2
     assert "must be one that is fair" in refused.only_error
+    assert pgqueue("send", "jobs", "4", "--session-id", "b").code == 0
+    assert [each.group_id for each in client.queue("jobs").receive(max_messages=9)] == ["b"]
+    assert "its group in a fair queue" in " ".join(pgqueue("send", "--help").out.split())
 
 
 def test_a_queue_is_made_to_forward_and_to_stop(pgqueue: CommandLine, client: QueueClient) -> None:

@@ -84,6 +84,21 @@ def test_advice_that_names_a_schema_keeps_it(monkeypatch: pytest.MonkeyPatch) ->
     assert choice.advised(given) == "run `pgqueue migrate --schema other`, or `pgqueue --schema jobs queue list`"
 
 
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (f"pgqueue --schema '{ACME}' migrate", "manage.py pgqueue migrate"),
+        ("pgqueue --schema jobs migrate", "manage.py pgqueue migrate"),
+        ("pgqueue queue list", "manage.py pgqueue queue list"),
+        ("drop index pgqueue.message_expiry;", "drop index pgqueue.message_expiry;"),
+    ],
+)
+def test_a_line_for_a_shell_names_the_program(monkeypatch: pytest.MonkeyPatch, line: str, says: str) -> None:
+    assert choice.advised_line(line) == line
+    monkeypatch.setattr(choice, "program", "manage.py pgqueue")
+    assert choice.advised_line(line) == says
+
+
 @pytest.mark.usefixtures("acme")
 def test_the_doctor_names_the_schema_in_its_commands(pgqueue: CommandLine, database: Database) -> None:
     with database.connect() as connection:

@@ -14,7 +14,7 @@ def test_topics_and_subscriptions_are_created_changed_and_deleted(pgqueue: Comma
     made = pgqueue("topic", "create", "events", "--default-message-time-to-live", "2d").out
     assert made.startswith("topic events created\n")
     assert "2d" in made
-    assert "no subscription yet" in pgqueue("subscription", "list", "events").err
+    assert "no subscription that this role may see" in pgqueue("subscription", "list", "events").err
     filtered = ["--subject", "paid", "-p", "country=CH", "-p", "n:=1", "--set-property", "checked:=false"]
     created = pgqueue("subscription", "create", "events", "billing", *filtered, "--lock-duration", "5m")
     assert created.out.startswith("subscription billing of events created\n")
@@ -52,6 +52,13 @@ def test_a_topic_is_shown_and_changed(pgqueue: CommandLine, client: QueueClient)
     assert "NUMBER...\n" in pgqueue("topic", "cancel", "--help").out.replace(" ", "")
     assert "`pgqueue topic list` shows the topics" in pgqueue("topic", "show", "none").only_error
     assert "`pgqueue topic update" in pgqueue("send", "--topic", "events", "1").only_error
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_only_a_subscription_is_named_as_one(pgqueue: CommandLine, kind: str) -> None:
+    said = pgqueue(kind, "create", "events/Subscriptions/billing")
+    assert said.code == 2
+    assert said.only_error.endswith(f"cannot be a {kind}: choose another name, or use `pgqueue subscription create`")
 
 
 def test_a_scheduled_message_of_a_topic_is_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
@@ -122,6 +129,7 @@ def test_errors_about_subscriptions_name_their_commands(pgqueue: CommandLine, cl
     remedy = "`pgqueue subscription list v1.events` shows the subscriptions, `pgqueue subscription create` makes one"
     assert remedy in pgqueue("receive", "v1.events/Subscriptions/nope").only_error
     assert remedy in pgqueue("stats", "v1.events/Subscriptions/nope").only_error
+    assert f"or this role may not see it: {remedy}" in pgqueue("rule", "list", "v1.events", "nope").only_error
     assert "`pgqueue subscription update`" in pgqueue("subscription", "create", "v1.events", "all").only_error
 
 

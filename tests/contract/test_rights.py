@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from pgqueue import AutoLockRenewer, Message, QueueClient, ReceivedMessage, Worker, process
-from pgqueue.errors import AccessDeniedError
+from pgqueue.errors import AccessDeniedError, QueueNotFoundError, TopicNotFoundError
 from pgqueue.testing import Database
 
 NEVER = datetime(2099, 1, 1, tzinfo=UTC)
@@ -123,6 +123,21 @@ def test_a_receiver_receives_settles_and_looks_and_cannot_send(
         orders.send(Message({}))
     with refused():
         orders.unlock(third.sequence_number)
+
+
+def test_a_sender_of_a_topic_sees_no_subscription(owner: QueueClient, client: QueueClient, role: str) -> None:
+    owner.create_topic("events")
+    owner.create_topic("secrets")
+    owner.create_subscription("events", "billing")
+    owner.grant_send("events", role)
+    assert client.get_topic("events").subscriptions == 1
+    assert client.list_subscriptions("events") == []
+    for look in (client.get_subscription, client.list_rules):
+        with pytest.raises(QueueNotFoundError, match=r"queue events/Subscriptions/billing .* this role may not see it"):
+            look("events", "billing")
+    for find in (client.get_topic, client.list_subscriptions):
+        with pytest.raises(TopicNotFoundError, match=r"topic secrets .* this role may not see it"):
+            find("secrets")
 
 
 def test_a_worker_needs_the_right_to_receive(owner: QueueClient, client: QueueClient, role: str) -> None:

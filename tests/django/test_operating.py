@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
+from django.db import connection
 from django.test import Client
 
 from pgqueue import Message, QueueClient
@@ -49,6 +50,16 @@ def test_exit_codes_and_errors_are_those_of_the_command_line(client: QueueClient
     assert "nothing" in err
     assert "Traceback" not in err
     assert said_by(project, "nonsense")[0] == 2
+
+
+def test_advised_commands_are_those_of_manage_py(client: QueueClient, project: Database) -> None:
+    assert "`python manage.py pgqueue queue list`" in said_by(project, "queue", "show", "nothing")[2]
+    assert "see `python manage.py pgqueue queue show --help`" in said_by(project, "queue", "show")[2]
+    with connection.cursor() as cursor:
+        cursor.execute("drop index pgqueue.message_expiry")
+    assert "fix: python manage.py pgqueue migrate\n" in said_by(project, "doctor")[1]
+    other = said_by(project, "--database", "other", "queue", "show", "nothing")[2]
+    assert "`python manage.py pgqueue --database other queue list`" in other
 
 
 def test_a_worker_runs_handlers_that_use_models(client: QueueClient, project: Database) -> None:

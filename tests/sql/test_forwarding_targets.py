@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -39,6 +40,19 @@ def test_a_queue_does_not_forward_to_itself(database: Database, setting: str) ->
         with refused(INVALID_ARGUMENT):
             ann.call("create_queue", queue="new", **{setting: "a/$deadletterqueue"})
         ann.call("create_queue", queue="new", **{setting: "b"})
+
+
+@pytest.mark.parametrize("setting", ["forward_to", "forward_dead_lettered_messages_to"])
+def test_a_queue_does_not_forward_to_a_topic(database: Database, setting: str) -> None:
+    with chain(database) as (_, ann):
+        ann.call("create_topic", topic="t")
+        ann.call("create_subscription", topic="t", subscription="s")
+        for verb, queue in (("create_queue", "new"), ("alter_queue", "q")):
+            with pytest.raises(psycopg.Error, match=f"{setting} must be a queue, not the topic t") as refusal:
+                ann.call(verb, queue=queue, **{setting: "t"})
+            assert refusal.value.sqlstate == INVALID_ARGUMENT
+            assert "'t/Subscriptions/NAME', or let a handler send to the topic" in str(refusal.value.diag.message_hint)
+        ann.call("create_queue", queue="new", **{setting: "t/Subscriptions/s"})
 
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read"])

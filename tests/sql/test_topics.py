@@ -451,7 +451,8 @@ def test_names_are_checked_and_taken_once(database: Database) -> None:
                 ann.call(verb, topic="nope", subscription="s")
         with refused(UNKNOWN_TOPIC):
             ann.call("drop_topic", topic="nope")
-        ann.call("create_queue", queue="t/Subscriptions/queue")
+        ann.call("create_queue", queue="plain")
+        ann.rows("update pgqueue.queue set name = 't/Subscriptions/queue' where name = 'plain'")
         for name in ("nope", "queue"):
             for verb in ("alter_subscription", "drop_subscription"):
                 with refused(UNKNOWN_QUEUE):
@@ -459,6 +460,28 @@ def test_names_are_checked_and_taken_once(database: Database) -> None:
         with pytest.raises(psycopg.Error, match="does not exist") as error:
             ann.send(1, queue="t")
         assert "publish_to_topic" in str(error.value.diag.message_hint)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("queue", ["t/Subscriptions/s", "t/subscriptions/s", "u/SUBSCRIPTIONS/s", "a/Subscriptions/b/c"]),
+        ("topic", ["t/Subscriptions/s", "a/subscriptions/b/c", "a/Subscriptions"]),
+    ],
+)
+def test_only_a_subscription_is_named_as_one(database: Database, kind: str, names: list[str]) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        for name in names:
+            with refused(INVALID_ARGUMENT), explained(f'"{name}" is named as a subscription, and cannot be a {kind}'):
+                ann.call(f"create_{kind}", **{kind: name})
+            with refused(INVALID_ARGUMENT), explained("Create a subscription with pgqueue.create_subscription"):
+                ann.call(f"create_{kind}", **{kind: name})
+        subscribe(ann, "s")
+        subscribe(ann, "Subscriptions")
+        for name in ("subscriptions/s", "a/subscription/s", "a/subscriptions-s"):
+            ann.call(f"create_{kind}", **{kind: name})
 
 
 def test_a_subscription_is_altered_in_part(database: Database) -> None:
@@ -497,6 +520,19 @@ def test_a_queue_that_is_dropped_is_no_subscription_any_more(database: Database)
         ann.rows("select * from pgqueue.sweep()")
         assert publish(ann) == 0
         assert ann.rows("select name, subscriptions from pgqueue.topics") == [("t", 0)]
+
+
+@pytest.mark.parametrize("first", ["queue", "topic"])
+@pytest.mark.parametrize("second", ["queue", "topic"])
+def test_a_name_taken_since_the_snapshot_is_refused(database: Database, first: str, second: str) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        bob.begin("repeatable read")
+        bob.rows("select from pgqueue.topic")
+        ann.call(f"create_{first}", **{first: "t"})
+        with refused(SERIALIZATION_FAILURE):
+            bob.call(f"create_{second}", **{second: "t"})
+        bob.rollback()
 
 
 @pytest.mark.parametrize(

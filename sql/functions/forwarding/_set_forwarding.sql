@@ -1,5 +1,6 @@
 -- Sets to which queues a queue forwards its messages and its dead letters; null leaves a setting as it is, '' removes it.
--- Raises  PQ002 unknown queue; PQ007 invalid argument, when the queue would forward to itself, directly or through others.
+-- Raises  PQ002 unknown queue; PQ007 invalid argument, when the target is a topic, or the queue would forward to itself, directly or
+--         through others.
 -- Locks   the targets against being dropped, and other changes of forwarding, until the transaction ends.
 create or replace function pgqueue._set_forwarding(queue text, forward_to text, forward_dead_lettered_messages_to text)
 returns void
@@ -25,7 +26,11 @@ begin
         target_id := null;
         if target <> '' then
             select id into target_id from pgqueue.queue where name = target for key share;
-            if not found then
+            if exists (select from pgqueue.topic where name = target) then
+                perform pgqueue._refuse(
+                    'PQ007', format('%s must be a queue, not the topic %I', setting, target),
+                    format('Forward to the queue of a subscription, such as %L, or let a handler send to the topic.', target || '/Subscriptions/NAME'));
+            elsif target_id is null then
                 perform pgqueue._refuse_unknown_queue(target);
             end if;
             if pgqueue._forwards(target_id, source.id) then

@@ -58,7 +58,7 @@ begin
     known  := pgqueue._find_topic(topic);
     perform pgqueue._check_name('subscription', subscription);
     filter := pgqueue._read_filter(correlation_filter, json_path_filter, sql_filter, set_properties);
-    filter.queue_id := pgqueue.create_queue(
+    filter.queue_id := pgqueue._create_queue(
         pgqueue._subscription_queue(topic, subscription),
         -- generated rows: {all settings: $name | => $name}
         lock_duration                           => lock_duration,

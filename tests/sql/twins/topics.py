@@ -273,4 +273,16 @@ TWINS = [
             says="single boolean result",
         ),
     ),
+    Twin(
+        "_check_name",
+        " ~* '/subscriptions/'",
+        " ~ '/Subscriptions/'",
+        partial(test_topics.test_only_a_subscription_is_named_as_one, kind="queue", names=["t/subscriptions/s"]),
+    ),
+    Twin(
+        "_create_queue",
+        "(-new_id, queue, pgqueue.clock())",
+        "(-new_id, new_id::text, pgqueue.clock())",
+        partial(test_topics.test_a_name_taken_since_the_snapshot_is_refused, first="topic", second="queue"),
+    ),
 ]

@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS
 
 from pgqueue.cli.running import run
 from pgqueue.django import dsn
-from pgqueue.django.placing import schema
+from pgqueue.django.placing import program, schema
 
 
 class Command(BaseCommand):
@@ -26,4 +26,4 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, database: str, arguments: list[str], **__: Any) -> None:
         """Run it, and exit with its code."""
-        sys.exit(run(["--dsn", dsn(database), "--schema", schema(), *arguments]))
+        sys.exit(run(["--dsn", dsn(database), "--schema", schema(), *arguments], program(database)))

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from pgqueue.cli.running import run
 from pgqueue.django import dsn
-from pgqueue.django.placing import schema
+from pgqueue.django.placing import program, schema
 
 
 class Command(BaseCommand):
@@ -35,4 +35,6 @@ class Command(BaseCommand):
         if not queues:
             raise CommandError(f"QUEUES of the backend {backend!r} is empty: name the queues to serve by --queue")
         place = ["--dsn", dsn(found.database), "--schema", schema()]
-        sys.exit(run([*place, "worker", "pgqueue.django.worker:run_task", *queues, *arguments]))
+        sys.exit(
+            run([*place, "worker", "pgqueue.django.worker:run_task", *queues, *arguments], program(found.database))
+        )
