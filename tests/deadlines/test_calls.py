@@ -244,11 +244,11 @@ def test_a_wait_for_messages_is_added_to_the_timeout(sources: Sources) -> None:
 
 
 def test_statements_of_the_work_have_no_deadline(sources: Sources) -> None:
-    queue = made(sources, "dsn", timeout=SECOND).queue("q")
+    queue = made(sources, "dsn", timeout=timedelta(seconds=3)).queue("q")
     queue.send(Message(1))
     (received,) = queue.receive()
     with received.transaction() as tx:
-        tx.execute("select pg_sleep(1.5)")
+        tx.execute("select pg_sleep(3.5)")
     assert received.state is ReceiveState.COMPLETED
 
 
