@@ -19,7 +19,7 @@ import pgqueue
 pytestmark = pytest.mark.core
 
 ROOT = Path(__file__).parents[2]
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+WORKFLOWS = sorted(map(str, (ROOT / ".github" / "workflows").glob("*.yml")))
 CI, AUDIT = (
     {**yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text())} for name in ("ci.yml", "audit.yml")
 )

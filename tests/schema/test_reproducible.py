@@ -68,7 +68,7 @@ def test_make_builds_with_the_date_of_hatchling() -> None:
 
 
 def bill_of_materials(target: Path, **variables: str) -> dict[str, Any]:
-    command = [sys.executable, REPOSITORY / ".ci" / "sbom.py", target]
+    command = [sys.executable, str(REPOSITORY / ".ci" / "sbom.py"), str(target)]
     written = subprocess.run(command, env={**os.environ, **variables}, check=False, capture_output=True, text=True)
     assert written.returncode == 0, written.stderr
     return dict(json.loads(target.read_text()))
