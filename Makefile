@@ -11,12 +11,14 @@ MINUTES ?= 30
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Hundreds of tests start a Python: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
+# Archives have the date that hatchling gives them, so those of a commit have one hash wherever they are built.
+unexport SOURCE_DATE_EPOCH
 
 # A .venv that was moved, or whose Python is gone, is set up anew.
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer test-schema test-azure budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers prose check audit docs generate words test-matrix test-pgbouncer test-schema test-azure budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -58,6 +60,9 @@ prose: $(READY) ## English that the project does not write: make prose IN=pgqueu
 	$(BIN)/python .ci/prose.py $(IN)
 
 check: lint types layers ## all that needs no database
+
+audit: $(or $(wildcard $(READY)),$(BUILD)) ## known vulnerabilities of the packages in requirements.lock; needs PyPI
+	@.ci/audit
 
 # The variable silences an advertisement of the theme.
 docs: $(READY) ## the documentation site, site/index.html; needs no network
@@ -136,9 +141,10 @@ budgets: $(READY) ## what a call of each verb of the hot path costs, beside its 
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor, or earlier commits: BESIDE="983b3fb v0.1.0"
 	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE) --markdown benchmarks/results/beside.md)
 
-dist: $(or $(wildcard $(READY)),$(BUILD)) ## dist/: the wheel and the sdist that are published
+dist: $(or $(wildcard $(READY)),$(BUILD)) ## dist/: the wheel and the sdist that are published, and their bill of materials
 	@rm -rf dist
 	$(BIN)/python -m hatchling build
+	$(BIN)/python .ci/sbom.py dist/pgqueue_tx.cdx.json
 
 wheel: $(or $(wildcard $(READY)),$(BUILD)) ## dist/*.whl
 	@rm -rf dist

@@ -54,6 +54,7 @@ ROOMS: dict[str, Sequence[str]] = {
     "doctor": ["pgqueue/doctor"],
     "gateway": ["benchmarks/gateway", "pgqueue/cli", "pgqueue/gateway"],
     "properties": [],
+    "schema/test_reproducible.py": [".ci/sbom.py", "Makefile", "pgqueue", "pyproject.toml"],
     "schema/test_wheel.py": ["Makefile", "pgqueue", "pyproject.toml"],
     "soak": [*BENCHMARKS, "benchmarks/soak"],
     "spark": ["pgqueue/cli", "pgqueue/demo", "pgqueue/spark"],
