@@ -46,7 +46,7 @@ def run(check: Check) -> Verdict:
 
 
 def model_check(folder: Path, configuration: Path, module: str) -> str:
-    """Run TLC on a module in a folder, and return its output. Its own modules, and its states, go beside the configuration."""
+    """Run TLC on a module in a folder, and return its output. What it writes goes beside the configuration."""
     scratch = configuration.parent
     command = [
         program(), "-Xmx3g", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={scratch}", "-cp", jar(), "tlc2.TLC",
