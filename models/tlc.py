@@ -46,11 +46,11 @@ def run(check: Check) -> Verdict:
 
 
 def model_check(folder: Path, configuration: Path, module: str) -> str:
-    """Run TLC on a module in a folder, and return its output. What it writes goes beside the configuration."""
-    scratch = configuration.parent
+    """Run TLC on a module in a folder, and return its output. Its files go beside the configuration."""
+    scratch = str(configuration.parent)
     command = [
         program(), "-Xmx3g", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={scratch}", "-cp", jar(), "tlc2.TLC",
-        "-deadlock", "-metadir", scratch, "-config", configuration, f"{module}.tla",
+        "-deadlock", "-metadir", scratch, "-config", str(configuration), f"{module}.tla",
     ]  # fmt: skip
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
