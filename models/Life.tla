@@ -27,7 +27,7 @@ vars == <<row, context, work, effects, endings, crashes, faults>>
 Nobody == "nobody"
 Tokens == 1 .. MaxTokens
 
-(* Where a settlement leads to: complete, abandon, postpone, defer, dead_letter. *)
+(* Where a settlement leads to: complete, abandon, abandon with a delay, defer, dead_letter. *)
 Places == {"gone", "ready", "scheduled", "deferred", "dead"}
 
 (* What is dead or deferred goes back to where it was, unless it is completed, or dead-lettered. *)

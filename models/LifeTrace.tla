@@ -15,9 +15,11 @@ May    == {e \in DOMAIN Events \ done : Events[e].after \subseteq done}
 (* A receiver whose process was killed before it could write down its delivery. *)
 Unheard == "unheard"
 
+(* Chaos receives no dead letters. *)
+Delivers(r) == row[m].place # "dead" /\ Receive(r, m) /\ row'[m].drawn = row[m].drawn + 1
+
 Delivered(e) ==
-    /\ Receive(Events[e].by, m)
-    /\ row'[m].drawn = row[m].drawn + 1
+    /\ Delivers(Events[e].by)
     /\ Events[e].count \in {0, row'[m].count}
 
 Committed(e) ==
@@ -26,7 +28,7 @@ Committed(e) ==
 
 Renewed(e) == Renew(Events[e].by, m) /\ UNCHANGED context
 
-(* A lock that a receiver was told to be lost. *)
+(* A lock that was reported as lost. *)
 Refused(e) == ~Proves(Events[e].by, m) /\ UNCHANGED vars
 
 (* What was found in the database in the end. *)
@@ -41,7 +43,7 @@ Happens(e) ==
        \/ Events[e].verb = "find"    /\ Found(e)
        \/ Events[e].isInDoubt /\ UNCHANGED vars
 
-(* Nobody writes down these steps. *)
+(* Steps that are not recorded. *)
 Unrecorded ==
     /\ UNCHANGED done
     /\ \/ Send(m) \/ BecomeDue(m) \/ Expire(m)
@@ -49,7 +51,7 @@ Unrecorded ==
              LET r == Events[e].by
              IN Begin(r) \/ Pin(r, m) \/ (Events[e].hasEffect /\ Act(r, m)) \/ Settle(r, m, Events[e].to)
        \/ \E r \in Receivers : Abort(r)
-       \/ \E e \in May : Events[e].verb = "deliver" /\ Events[e].count > row[m].count + 1 /\ Receive(Unheard, m)
+       \/ \E e \in May : Events[e].verb = "deliver" /\ Events[e].count > row[m].count + 1 /\ Delivers(Unheard)
        \/ Fault(Unheard, m)
 
 TraceInit == Init /\ done = {} /\ history \in DOMAIN Histories

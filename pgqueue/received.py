@@ -159,7 +159,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
         it was already recorded.
         """
-        where = shared(transaction, self._source) or self._source
+        where = transports.where(transaction, self._source, asynchronous=False)
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return drive(where.execute(statement))
 
@@ -172,9 +172,8 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
 
         With ``transaction`` this is the state as your transaction sees it.
         """
-        return drive(
-            (shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
-        )
+        where = transports.where(transaction, self._source, asynchronous=False)
+        return drive(where.execute(sessions.get_session_state(self.session_lock)))
 
     def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
         """Sets the state of the message's session: any JSON, or bytes, up to 256 KiB; None removes it.
@@ -182,11 +181,8 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         With ``transaction`` it is part of your transaction: set in the one that completes the message, it always agrees
         with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
         """
-        drive(
-            (shared(transaction, self._source) or self._source).execute(
-                sessions.set_session_state(self.session_lock, state)
-            )
-        )
+        where = transports.where(transaction, self._source, asynchronous=False)
+        drive(where.execute(sessions.set_session_state(self.session_lock, state)))
 
     def renew_lock(self, *, lock_duration: timedelta | None = None, transaction: Transaction | None = None) -> datetime:
         """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires.

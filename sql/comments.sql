@@ -339,6 +339,8 @@ begin
             ('notifications.state', 'The data that recipients have stored.'),
             ('session.state', 'The state that holders of the session have stored, if it is JSON.'),
             ('accepted_session.state', 'The state that holders of the session have stored, if it is JSON.'),
+            ('scheduled_on_topics.copies', 'In how many subscriptions the message was stored.'),
+            ('scheduled_on_topics.sequence_number', 'The number of the message in the topic, for pgqueue.cancel_on_topic.'),
             ('state_set_at', 'When the state was set; null for none, and for a state set before revision 0016.'),
             ('state_size', 'The size of the state in bytes; null for none.'),
             ('rule.name', 'The name of the rule.'),

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from benchmarks.chaos.deeds import Deeds, Settlement
 from benchmarks.chaos.evidence import Evidence
 from benchmarks.chaos.history import Outcome
-from benchmarks.chaos.rules import NOTED_LATE
+from benchmarks.chaos.plan import LOCK_SECONDS
 
 #: Where a settlement leads to in the model.
 LEADS_TO = {
@@ -51,7 +52,7 @@ class _Timed:
 
 
 def histories(deeds: Deeds, evidence: Evidence) -> dict[str, History]:
-    """The history of each message that the model can have: without sessions, purges, and a clock that is set back."""
+    """The history of each message that the model has: without sessions, purges, failovers, or a sequence set back."""
     if deeds.losses or deeds.rewinds:
         return {}
     away = {each.queue for each in (*deeds.wipes, *deeds.lost_takes)}
@@ -69,13 +70,13 @@ def _history(message: str, deeds: Deeds, evidence: Evidence) -> History | None:
     known = {each.operation.name for each in settlements}
     if not settlements or not known.issuperset(attempts) or any(each.token is None for each in settlements):
         return None
-    receivers: dict[str, str] = {}
+    receivers: dict[str, str] = {}  # by token; each was locked before it was handed out, but less than a lock's time
     timed = []
     for delivery in deeds.deliveries.get(message, ()):
         if delivery.token not in receivers:
             receivers[delivery.token] = by = str(len(receivers) + 1)
             event = Event("deliver", by, count=delivery.count)
-            timed.append(_Timed(event, delivery.operation.invoked - NOTED_LATE, delivery.operation.ended))
+            timed.append(_Timed(event, delivery.operation.invoked - LOCK_SECONDS, delivery.operation.ended))
     for each in settlements:
         token = each.token or ""
         if token not in receivers:
@@ -92,7 +93,7 @@ def _history(message: str, deeds: Deeds, evidence: Evidence) -> History | None:
 def _settled(settlement: Settlement, by: str, attempts: Sequence[str]) -> Event | None:
     """The event of a settlement; None for one that has changed nothing."""
     is_there = settlement.operation.name in attempts
-    is_lost = settlement.state is None and "lost" in (settlement.operation.facts.get("states") or ())
+    is_lost = settlement.outcome is Outcome.FAIL and settlement.operation.outcome is Outcome.OK
     in_doubt = not settlement.is_done and not settlement.is_undone
     if is_lost:
         return Event("lose", by)
@@ -131,9 +132,9 @@ def add(path: Path, recorded: Iterable[History]) -> None:
     path.write_text("".join(f"{line}\n" for line in sorted(lines)))
 
 
-def _short(event: Event) -> dict[str, object]:
+def _short(event: Event) -> dict[str, Any]:
     return {name: value for name, value in asdict(event).items() if value}
 
 
-def _hashable(event: dict[str, object]) -> dict[str, object]:
+def _hashable(event: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in event.items()}

@@ -440,7 +440,7 @@ class QueueClient:
         filter: Filter | None = topics.UNCHANGED,
         set_properties: Mapping[str, Any] | None = topics.UNCHANGED,
     ) -> None:
-        """Changes a rule in one transaction, as far as it is given.
+        """Changes the given parts of a rule, in one transaction.
 
         A ``filter`` replaces the former one; with None every message matches. ``set_properties`` replace what was set.
 

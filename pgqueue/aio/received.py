@@ -156,7 +156,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
         it was already recorded.
         """
-        where = shared(transaction, self._source) or self._source
+        where = transports.where(transaction, self._source, asynchronous=True)
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return await adrive(where.execute(statement))
 
@@ -169,9 +169,8 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
 
         With ``transaction`` this is the state as your transaction sees it.
         """
-        return await adrive(
-            (shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
-        )
+        where = transports.where(transaction, self._source, asynchronous=True)
+        return await adrive(where.execute(sessions.get_session_state(self.session_lock)))
 
     async def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
         """Sets the state of the message's session: any JSON, or bytes, up to 256 KiB; None removes it.
@@ -179,11 +178,8 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         With ``transaction`` it is part of your transaction: set in the one that completes the message, it always agrees
         with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
         """
-        await adrive(
-            (shared(transaction, self._source) or self._source).execute(
-                sessions.set_session_state(self.session_lock, state)
-            )
-        )
+        where = transports.where(transaction, self._source, asynchronous=True)
+        await adrive(where.execute(sessions.set_session_state(self.session_lock, state)))
 
     async def renew_lock(
         self, *, lock_duration: timedelta | None = None, transaction: Transaction | None = None

@@ -73,7 +73,7 @@ def _print(examination: Examination) -> None:
     first = examination.results[0]
     if first.findings:  # pgqueue is not installed
         (finding,) = first.findings
-        output.say(one_line(f"{finding.what} Run `{finding.mend}`."))
+        output.say(one_line(f"{finding.what} Run `{advised_line(finding.mend)}`."))
         return
     for result in examination.results:
         for finding in result.findings[:SHOWN]:

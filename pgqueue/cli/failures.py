@@ -70,7 +70,7 @@ MISTAKEN = {
     "It is a queue": "it is a queue: `pgqueue send QUEUE BODY` sends to it",
     "It is a topic": "it is a topic: `pgqueue send --topic TOPIC BODY` sends to it, `pgqueue subscription list TOPIC`"
     " shows what receives from it",
-    "is named as a subscription": "choose another name, or use `pgqueue subscription create`",
+    "is reserved for subscriptions": "choose another name, or use `pgqueue subscription create`",
 }
 
 OF_SUBSCRIPTION = re.compile(r"/subscriptions/", re.IGNORECASE)

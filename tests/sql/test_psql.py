@@ -262,6 +262,7 @@ select pgqueue.alter_rule('events', 'billing', 'late', set_properties => '{"late
 select name, json_path_filter, set_properties from pgqueue.rules where subscription = 'billing';
 select pgqueue.drop_rule('events', 'billing', 'late');
 select queue, body from pgqueue.messages order by queue, sequence_number;
+select topic, sequence_number, copies from pgqueue.scheduled_on_topics;
 select body from pgqueue.receive('events/Subscriptions/billing');
 select pgqueue.alter_subscription('events', 'billing', correlation_filter => '{}');
 select pgqueue.drop_subscription('events', 'large');

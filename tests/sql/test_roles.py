@@ -61,7 +61,7 @@ VIEWS = {
     "subscriptions": MONITOR,
     "rules": MONITOR,
     "topics": SETTINGS,
-    "scheduled_on_topics": SETTINGS,
+    "scheduled_on_topics": MONITOR,
     "queues": MONITOR,
     "samples": MONITOR,
     "audit_log": MONITOR,

@@ -474,7 +474,10 @@ def test_only_a_subscription_is_named_as_one(database: Database, kind: str, name
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
         for name in names:
-            with refused(INVALID_ARGUMENT), explained(f'"{name}" is named as a subscription, and cannot be a {kind}'):
+            with (
+                refused(INVALID_ARGUMENT),
+                explained(f'"{name}" is reserved for subscriptions, and cannot be that of a {kind}'),
+            ):
                 ann.call(f"create_{kind}", **{kind: name})
             with refused(INVALID_ARGUMENT), explained("Create a subscription with pgqueue.create_subscription"):
                 ann.call(f"create_{kind}", **{kind: name})

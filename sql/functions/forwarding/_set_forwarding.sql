@@ -26,11 +26,12 @@ begin
         target_id := null;
         if target <> '' then
             select id into target_id from pgqueue.queue where name = target for key share;
-            if exists (select from pgqueue.topic where name = target) then
+            if target_id is null then
                 perform pgqueue._refuse(
-                    'PQ007', format('%s must be a queue, not the topic %I', setting, target),
-                    format('Forward to the queue of a subscription, such as %L, or let a handler send to the topic.', target || '/Subscriptions/NAME'));
-            elsif target_id is null then
+                            'PQ007', format('%s must be a queue, not the topic %I', setting, target),
+                            format('Forward to the queue of a subscription, such as %L, or let a handler send to the topic.',
+                                   target || '/Subscriptions/NAME'))
+                   from pgqueue.topic where name = target;
                 perform pgqueue._refuse_unknown_queue(target);
             end if;
             if pgqueue._forwards(target_id, source.id) then

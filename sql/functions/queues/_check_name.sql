@@ -23,7 +23,7 @@ begin
     end if;
     if is_path and concat(name, case when kind = 'topic' then '/' end) ~* '/subscriptions/' then      -- its subscriptions get the slash
         perform pgqueue._refuse(
-            'PQ007', format('%I is named as a subscription, and cannot be a %s', name, kind),
+            'PQ007', format('the name %I is reserved for subscriptions, and cannot be that of a %s', name, kind),
             'Create a subscription with pgqueue.create_subscription, or choose a name without ''/Subscriptions''.');
     end if;
 end

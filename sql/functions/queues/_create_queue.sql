@@ -35,7 +35,8 @@ language plpgsql
 as $$
 #variable_conflict use_variable
 declare
-    new_id integer;
+    new_id   integer;
+    is_topic boolean;
 begin
     perform pgqueue._check_settings(
         -- generated: {all settings if holds}
@@ -74,15 +75,20 @@ begin
             'PQ003', format('queue %I exists already', queue),
             'Change its settings with pgqueue.alter_queue.');
     end if;
-    -- For a moment it is a topic, too: that finds one of this name which the transaction's snapshot does not show.
-    insert into pgqueue.topic (id, name, created_at) overriding system value values (-new_id, queue, pgqueue.clock())
-        on conflict on constraint topic_name_is_taken do nothing;
-    if not found then
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- For a moment it is a topic, too: that finds one of this name which the transaction's snapshot does not show.
+        insert into pgqueue.topic (id, name, created_at) overriding system value values (-new_id, queue, pgqueue.clock())
+            on conflict on constraint topic_name_is_taken do nothing;
+        delete from pgqueue.topic where id = -new_id;
+        is_topic := not found;
+    else
+        is_topic := exists (select from pgqueue.topic where name = queue);
+    end if;
+    if is_topic then
         perform pgqueue._refuse(
             'PQ041', format('%I is a topic, and cannot be a queue, too', queue),
             'Choose another name, or create a subscription with pgqueue.create_subscription.');
     end if;
-    delete from pgqueue.topic where id = -new_id;
     insert into pgqueue.waiting_consumer (queue_id, waits_until)
     select id, awaited_until from pgqueue.queue where id = new_id and awaited_until > pgqueue.clock();
     perform pgqueue._create_lanes(new_id, 0);

@@ -5,7 +5,7 @@
 -- Raises   PQ002 unknown queue, of one to forward to; PQ003 queue already exists, PQ007 invalid argument, PQ041 topic already
 --          exists.
 -- Locks    nothing, but see pgqueue._set_forwarding; waits for an open transaction that has created a queue or a topic of the
---          same name.
+--          same name, and in one that is not READ COMMITTED for an open transaction that changes or drops such a topic.
 create or replace function pgqueue.create_queue(
     queue                                   text,
     -- generated rows: {all settings: $name | $type | default null}

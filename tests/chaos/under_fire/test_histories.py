@@ -52,7 +52,7 @@ def test_a_settlement_without_an_effect_may_be_in_doubt_and_comes_before_nothing
 def test_a_lock_may_be_lost_and_the_delivery_of_another_unknown() -> None:
     story = received()
     story.settle("t", "renew", effect=False)
-    story.settle("t", outcome="fail", state="lost")
+    story.settle("t", outcome="ok", state="lost")
     story.settle("u", "defer", effect=False)
     assert story.history(waiting()) == (
         Event("deliver", "2"),

@@ -46,8 +46,9 @@ TWINS = [
         test_topics.test_a_rule_of_a_subscription_that_is_being_dropped_is_refused,
     ),
     Twin(
-        "alter_subscription",
-        "    if not found then\n        perform pgqueue._refuse_unknown_rule(altered, '$Default');\n    end if;\n",
+        "alter_rule",
+        "    if not found then\n        perform pgqueue._refuse_unknown_rule("
+        "pgqueue._subscription_queue(topic, subscription), alter_rule.rule);\n    end if;\n",
         "",
         test_topics.test_a_subscription_without_rules_gets_nothing,
     ),
