@@ -63,7 +63,7 @@ def _show(console: Console, name: str, result: Aftermath) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    for finding in result.found:
+    for finding in {each.check: each for each in reversed(result.found)}.values():
         console.print(f"  doctor: {finding.check}: {finding.what}", highlight=False, markup=False, soft_wrap=True)
     for violation in display.first(result.violations):
         console.print(str(violation), highlight=False, markup=False, soft_wrap=True)

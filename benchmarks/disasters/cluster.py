@@ -17,11 +17,12 @@ from pgqueue.embedded.server import ServerError
 from pgqueue.testing.hosts import binaries
 from pgqueue.testing.server import ThrowawayServer
 
-SETTINGS = {"wal_level": "replica", "max_wal_senders": "8", "full_page_writes": "on", "max_connections": "200"}
+SETTINGS = {"wal_level": "replica", "max_wal_senders": "8", "wal_keep_size": "512MB", "full_page_writes": "on"}
 
 TICK = 0.02
 WRITING = "-c default_transaction_read_only=off"
-SHUT_OUT = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
+END_CLIENTS = """
+select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and backend_type = 'client backend'"""
 
 
 class Cluster(ThrowawayServer):
@@ -71,12 +72,15 @@ class Cluster(ThrowawayServer):
         self.configure(**settings)
         self.execute("select pg_reload_conf()")
 
+    def shut_out(self, database: str) -> None:
+        """Refuse clients, and end their sessions."""
+        self.execute(sql.SQL("alter database {} with allow_connections false").format(sql.Identifier(database)))
+        self.execute(END_CLIENTS, database)
+
     def rename(self, old: str, new: str) -> None:
-        """Rename a database, and end the sessions in it."""
-        name = sql.Identifier(old)
-        self.execute(sql.SQL("alter database {} with allow_connections false").format(name))
-        self.execute(SHUT_OUT, old)
-        self.execute(sql.SQL("alter database {} rename to {}").format(name, sql.Identifier(new)))
+        """Shut out the clients of a database, and rename it."""
+        self.shut_out(old)
+        self.execute(sql.SQL("alter database {} rename to {}").format(sql.Identifier(old), sql.Identifier(new)))
         self.execute(sql.SQL("alter database {} with allow_connections true").format(sql.Identifier(new)))
 
 

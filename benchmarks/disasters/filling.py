@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psycopg
 from psycopg import sql
-from psycopg.errors import DiskFull
 
 from benchmarks.disasters.cluster import Cluster
-from benchmarks.disasters.round import NAME, Disaster, Fate
+from benchmarks.disasters.round import NAME, UNREACHABLE, Disaster, Fate
+from pgqueue.errors import OutOfResourcesError
 
 #: Room for the WAL of a round, and the tables.
 MEGABYTES = 128
@@ -76,7 +76,7 @@ class FullTables(FullVolume):
 
     def strike(self, fate: Fate) -> None:
         self.fill()
-        with suppress(DiskFull):
+        with suppress(OutOfResourcesError):
             while True:
                 fate.send(self.servers[0], NAME, MANY)
         fate.work(2)
@@ -90,7 +90,7 @@ class FullWAL(FullVolume):
     name = "WAL full"
     fault = "no room for the WAL (a volume of 128 MB, filled): the server panics, and does not start again"
     person = "make room, start the server"
-    found = frozenset({"unreachable"})
+    found = frozenset({UNREACHABLE})
 
     def prepare(self) -> None:
         server = self.servers[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import LiteralString
 
 from psycopg import sql
 
@@ -12,11 +13,14 @@ from benchmarks.disasters.round import NAME, Disaster, Fate
 from pgqueue import QueueClient
 
 SUBSCRIBE = "create subscription moving connection {} publication moving"
+#: The publisher is gone, and its slot with it.
+UNSUBSCRIBE: tuple[LiteralString, ...] = (
+    "alter subscription moving disable",
+    "alter subscription moving set (slot_name = none)",
+    "drop subscription moving",
+)
 ALL_ARE_READY = "select bool_and(srsubstate = 'r') from pg_subscription_rel"
 HAS_ARRIVED = "select bool_and(latest_end_lsn >= %s::pg_lsn) from pg_stat_subscription where subname = 'moving'"
-END_CLIENTS = (
-    "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and backend_type = 'client backend'"
-)
 
 
 class SwitchOver(Disaster):
@@ -25,7 +29,7 @@ class SwitchOver(Disaster):
     name = "logical replication"
     fault = "all tables replicated logically under load, then a switch-over to the subscriber"
     person = (
-        "make the old server read-only, wait until all has arrived, drop the subscription, `pgqueue sweep --thorough`,"
+        "shut clients out, wait until all has arrived, drop the subscription, `pgqueue sweep --thorough`,"
         " point clients at the new one"
     )
     found = frozenset({"sequence-behind"})
@@ -51,10 +55,11 @@ class SwitchOver(Disaster):
         new.write(sql.SQL(SUBSCRIBE).format(sql.Literal(old.dsn(NAME))), NAME)
         new.wait_until(ALL_ARE_READY, database=NAME)
         fate.work(2)
-        old.reload(default_transaction_read_only="on")
-        old.execute(END_CLIENTS, NAME)
+        old.shut_out(NAME)
         new.wait_until(HAS_ARRIVED, old.execute(WRITTEN), database=NAME)
-        new.write("drop subscription moving", NAME)
+        old.stop()
+        for statement in UNSUBSCRIBE:
+            new.write(statement, NAME)
         fate.look(new)
         fate.examine(new.dsn(NAME))
         with QueueClient(f"{new.dsn(NAME)}&options=-cdefault_transaction_read_only%3Doff") as client:

@@ -25,6 +25,7 @@ from benchmarks.disasters import load
 from benchmarks.disasters.cluster import Cluster, dsn
 from pgqueue import Message
 from pgqueue.doctor import examine
+from pgqueue.errors import ConnectionLostError
 from pgqueue.schema import migrate
 from pgqueue.testing import Database
 
@@ -128,7 +129,7 @@ class Fate(Nemesis):
         """Send so many new messages, some to each queue."""
         with pgqueue.QueueClient(server.dsn(database)) as client:
             for place, queue in enumerate(load.QUEUES):
-                messages = [f"again-{queue}-{number}" for number in range(place, count, len(load.QUEUES))]
+                messages = [f"nemesis-{next(self._numbers)}" for _ in range(place, count, len(load.QUEUES))]
                 with self._operation("send", queue, doubt=True, ids=messages):
                     client.queue(queue).send_batch(Message({"id": each}) for each in messages)
 
@@ -136,7 +137,7 @@ class Fate(Nemesis):
         """Note the doctor's findings while the disaster goes on."""
         try:
             self.found += findings(server or self._database.direct)
-        except pgqueue.ConnectionLostError as error:
+        except ConnectionLostError as error:
             self.found.append(Finding(UNREACHABLE, str(error), ""))
 
     @contextmanager
