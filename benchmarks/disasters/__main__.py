@@ -39,7 +39,7 @@ def main() -> None:
     rows, results = [], []
     for name in options.only:
         if not DISASTERS[name].can_happen():
-            console.print(f"{name} is left out: it takes root")
+            console.print(f"{name} is left out: it takes root, or programs of PostgreSQL that are not here")
             continue
         directory = books / name.replace(" ", "-")
         result = play(DISASTERS[name](), options.seed, options.settle, directory)

@@ -66,7 +66,7 @@ class FullTables(FullVolume):
 
     name = "disk full"
     fault = "no room for tables (a tablespace of 128 MB, filled)"
-    person = "make room"
+    person = "make room, as the error of each send advises; the doctor does not see disks"
 
     def prepare(self) -> None:
         server, place = self.servers[0], self.volume / "tables"

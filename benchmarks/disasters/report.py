@@ -18,7 +18,7 @@ TITLES = (
     "wrong states",
     "longest stall",
     "doctor",
-    "steps of a person",
+    "manual steps",
     "command",
 )
 HEADING = f"| {' | '.join(TITLES)} |\n|{' --- |' * len(TITLES)}"

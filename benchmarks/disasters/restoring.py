@@ -41,7 +41,7 @@ class Dump(Disaster):
         script, archive = new.directory / "roles", new.directory / "archive"
         new.tool("pg_dumpall", "--roles-only", "--dbname", old.dsn(), "--file", script)
         new.tool("psql", "--quiet", "--dbname", new.dsn(), "--file", script)
-        new.execute(f"create database {APART}")  # type: ignore[arg-type]
+        new.execute(f"create database {APART}")
         for options in self.dumps:
             new.tool("pg_dump", "--format=custom", *options, "--dbname", old.dsn(source), "--file", archive)
             new.tool("pg_restore", "--exit-on-error", "--dbname", new.dsn(APART), archive)
