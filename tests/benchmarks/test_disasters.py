@@ -48,14 +48,15 @@ def test_an_effect_that_the_new_server_had_must_stay() -> None:
     assert gone.text == "the effect of message done is gone from the new server: LOST"
 
 
-def _operation(verb: str, began: float, ended: float, **facts: object) -> Operation:
-    return Operation(f"{verb}-{began}", verb, "somebody", "q", began, ended, Outcome.OK, facts)
+def _operation(verb: str, began: float, ended: float, outcome: Outcome = Outcome.OK, **facts: object) -> Operation:
+    return Operation(f"{verb}-{began}", verb, "somebody", "q", began, ended, outcome, facts)
 
 
 def test_only_messages_of_the_lost_time_were_never_there() -> None:
     deeds = tell(
         [
             _operation("send", 1, 2, ids=["before"]),
+            _operation("send", 1.5, 2, Outcome.UNKNOWN, ids=["in doubt"]),
             _operation("forget", 3, 9, locked_between=[0, 0]),
             _operation("send", 4, 5, ids=["missed"]),
             _operation("send", 6, 7, ids=["arrived"]),
