@@ -82,9 +82,9 @@ def _history(message: str, deeds: Deeds, evidence: Evidence) -> History | None:
         if token not in receivers:
             receivers[token] = by = str(len(receivers) + 1)
             timed.append(_Timed(Event("deliver", by), -inf, each.operation.ended))
-        if event := _settled(each, receivers[token], attempts):
+        if settled := _settled(each, receivers[token], attempts):
             is_open = each.outcome is Outcome.UNKNOWN and not each.is_done
-            timed.append(_Timed(event, each.operation.invoked, inf if is_open else each.operation.ended))
+            timed.append(_Timed(settled, each.operation.invoked, inf if is_open else each.operation.ended))
     places = PLACES[rows[0].place] if rows else ("gone",)
     timed.append(_Timed(Event("find", places=places, effects=len(attempts)), inf, inf))
     return tuple(_ordered(timed))

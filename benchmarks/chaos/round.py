@@ -79,7 +79,7 @@ class Round:
         plan = self.plan
         setting = Setting(self.database.direct, self.pooled, self.books, plan.mischief, plan.queues, plan.sessions)
         with self._members(setting) as members, self._book() as book:
-            nemesis = Nemesis(self.database, self.server, book, plan.plain, members, self.pair)
+            nemesis = self._nemesis(book, members)
             self._fire(nemesis)
             self._calm(nemesis, members)
             homes = {actor.queue: each for each in members if each.plan.role == "home" for actor in each.plan.actors}
@@ -102,6 +102,9 @@ class Round:
                 )
         with self.database.connect() as connection:
             connection.execute(evidences.INSTALL)
+
+    def _nemesis(self, book: Book, members: list[Member]) -> Nemesis:
+        return Nemesis(self.database, self.server, book, self.plan.plain, members, self.pair)
 
     @contextmanager
     def _members(self, setting: Setting) -> Iterator[list[Member]]:

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import create_engine
 
 from pgqueue import Message, schema
-from pgqueue.doctor import Finding, examine
+from pgqueue.doctor import Finding, examine, thresholds
 from pgqueue.doctor.checks import schema as schema_checks
 from pgqueue.doctor.checks import server
 from pgqueue.doctor.registry import CHECKS, INVARIANTS, NOT_INSTALLED
@@ -323,6 +323,20 @@ def a_table_without_autovacuum(scene: Scene) -> None:
 @provokes("wraparound", "transaction ids that are")
 def old_transaction_ids(scene: Scene) -> None:
     scene.allow(OLDEST_ID=1)
+
+
+def test_a_database_that_refuses_connections_has_to_be_opened_to_freeze_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "OLDEST_ID", 1)
+    mends = {
+        finding.what.split()[1]: finding.mend
+        for result in examine(database.direct).results
+        for finding in result.findings
+        if result.check == "wraparound"
+    }
+    assert mends["template0"].startswith("alter database template0 with allow_connections true;")
+    assert mends["postgres"].startswith("vacuum (freeze);")
 
 
 @provokes("connections", "of the 1 connections of database")

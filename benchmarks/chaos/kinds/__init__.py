@@ -13,6 +13,7 @@ from benchmarks.chaos.kinds.senders import Sender
 from benchmarks.chaos.kinds.sessions import RECEIVERS as IN_SESSIONS
 from benchmarks.chaos.kinds.spark import RECEIVERS as SPARK
 from benchmarks.chaos.kinds.sql import PlainSQL
+from benchmarks.chaos.kinds.stubborn import RECEIVERS as STUBBORN
 from benchmarks.chaos.kinds.workers import WORKERS
 
 #: The name is that of the kind's own queue, too.
@@ -23,4 +24,4 @@ SESSIONS: Mapping[str, type[Kind]] = IN_SESSIONS
 
 SENDERS: Mapping[str, type[Kind]] = {"sender": Sender, "async sender": AsyncSender}
 
-KINDS: Mapping[str, type[Kind]] = {**RECEIVERS, **SESSIONS, **SPARK, **SENDERS}
+KINDS: Mapping[str, type[Kind]] = {**RECEIVERS, **SESSIONS, **SPARK, **STUBBORN, **SENDERS}

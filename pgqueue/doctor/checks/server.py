@@ -29,7 +29,10 @@ def time_zones(rows: Sequence[Row]) -> Iterator[Finding]:
 WRAPAROUND = Check(
     "wraparound",
     """
-    select datname::text as database, kind, age
+    select datname::text as database, kind, age,
+           case when datallowconn then 'vacuum (freeze);  -- in that database'
+                else format('alter database %%I with allow_connections true;  -- vacuum (freeze) there, and undo this',
+                            datname) end as mend
       from pg_database
      cross join lateral (values
            ('transaction', age(datfrozenxid)),
@@ -41,7 +44,7 @@ WRAPAROUND = Check(
     "Database {row.database} still has {row.kind} ids that are {row.age:,} old.",
     "At 2,147 million the server refuses to write. Something keeps vacuum from freezing rows: look for old"
     " transactions, prepared ones and replication slots first.",
-    "vacuum (freeze);  -- in that database",
+    "{row.mend}",
 )
 
 CONNECTIONS = Check(
