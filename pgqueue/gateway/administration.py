@@ -274,8 +274,8 @@ async def listening(gateway: Gateway) -> AsyncIterator[tuple[str, int]]:
     host, port = settings.administration or ("127.0.0.1", 0)
     listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     config = uvicorn.Config(
-        application(gateway), log_level="warning", server_header=False, lifespan="off", timeout_graceful_shutdown=2,
-        ssl_certfile=settings.certificate, ssl_keyfile=settings.private_key,
+        application(gateway), log_config=None, log_level="warning", server_header=False, lifespan="off",
+        timeout_graceful_shutdown=2, ssl_certfile=settings.certificate, ssl_keyfile=settings.private_key,
     )  # fmt: skip
     server = Server(config)
     task = create_task(server.serve([listener]))

@@ -8,7 +8,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgqueue.aio import Queue, QueueClient, Topic
-from pgqueue.errors import QueueNotFoundError, TopicNotFoundError
+from pgqueue.errors import AccessDeniedError, QueueNotFoundError, TopicNotFoundError
 from pgqueue.gateway.conditions import NOT_FOUND, UNAUTHORIZED, Refusal
 from pgqueue.gateway.receiving import Feed, Settler
 from pgqueue.gateway.sending import Outbox
@@ -44,7 +44,11 @@ class RoleClient:
 
     async def outbox(self, name: str) -> Outbox:
         """Where what is sent to a queue or a topic goes. Raises Refusal if there is none."""
-        entity = await self.entity(name)
+        try:
+            entity = await self.entity(name)
+        except AccessDeniedError:
+            why = f"role {self.role} may not send to {name}: an administrator allows it with pgqueue grant send"
+            raise Refusal(UNAUTHORIZED, why) from None
         outbox = self._outboxes.get(name)
         if outbox is None or type(outbox.entity) is not type(entity):
             outbox = self._outboxes[name] = Outbox(entity)
@@ -58,7 +62,9 @@ class RoleClient:
             try:
                 await self.client.get_topic(name)
             except TopicNotFoundError:
-                raise Refusal(NOT_FOUND, f"there is no queue and no topic {name!r}") from None
+                raise Refusal(
+                    NOT_FOUND, f"there is no queue and no topic {name!r}: `pgqueue queue create` makes a queue"
+                ) from None
             return self.client.topic(name)
         return self.client.queue(name)
 

@@ -166,6 +166,7 @@ async def get_message_sessions(place: Place, request: Request) -> Any:
     """List the sessions that have messages or state, or those whose state was set after a time."""
     skip, top = max(request.argument("skip", int, 0), 0), request.argument("top", int, MOST)
     after = request.argument("last-updated-time", types.Timestamp, EVER)
+    await place.queue.peek()  # there is such a queue, and the role may see what is in it
     found = [known.session_id for known in await place.queue.list_sessions() if _is_listed(known, after)]
     chosen = sorted(found)[skip : skip + top]
     return {"skip": types.int_(skip), "sessions-ids": types.array("string", chosen)} if chosen else None
@@ -230,7 +231,7 @@ OPERATIONS: dict[str, Callable[[Place, Request], Awaitable[Any]]] = {
 def _is_listed(known: SessionProperties, after: int) -> bool:
     if after >= EVER:
         return bool(known.messages or known.state_size)
-    return known.state_set_at is not None and (known.state_set_at - types.EPOCH) // types.MILLISECOND > after
+    return known.state_set_at is not None and known.state_set_at - types.EPOCH > after * types.MILLISECOND
 
 
 def _tokens(request: Request) -> list[UUID]:

@@ -13,7 +13,7 @@ from pgqueue.gateway.amqp.performatives import Accepted, Rejected, Transactional
 from pgqueue.gateway.amqp.types import DecodeError
 from pgqueue.gateway.coalescing import Coalescer
 from pgqueue.gateway.conditions import NOT_ALLOWED, Refusal, error_of
-from pgqueue.gateway.entities import DEAD_LETTERS
+from pgqueue.gateway.entities import DEAD_LETTERS, SUBSCRIPTIONS
 from pgqueue.gateway.links import Delivery, IncomingLink
 from pgqueue.gateway.messages import messages_of
 
@@ -72,6 +72,8 @@ class SendingLink(IncomingLink):
         self.client = await self.session.connection.gateway.client_of(grant.key.role)
         if self.address.endswith(DEAD_LETTERS):
             raise Refusal(NOT_ALLOWED, "a queue of dead letters cannot be sent to")
+        if SUBSCRIPTIONS.search(self.address):
+            raise Refusal(NOT_ALLOWED, "a subscription cannot be sent to: send to its topic")
         self.outbox = await self.client.outbox(self.address)
         if self.session.holds(self):
             self.answer()

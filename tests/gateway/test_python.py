@@ -274,7 +274,7 @@ def test_a_session_in_order_with_its_state(azure: ServiceBusClient, orders: Queu
     for after, found in (
         (None, ["a"]),
         (set_at - timedelta(milliseconds=1), ["a"]),
-        (set_at, []),
+        (set_at + timedelta(milliseconds=1), []),
         (datetime.max.replace(tzinfo=UTC), []),
     ):
         assert list(azure.list_queue_sessions("steps", state_updated_after=after)) == found
@@ -376,6 +376,10 @@ def test_a_refused_send_is_the_error_of_the_sdk(
 
 
 def test_unknown_entities_and_wrong_kinds(azure: ServiceBusClient, orders: QueueClient) -> None:
+    with pytest.raises(MessagingEntityNotFoundError):
+        list(azure.list_queue_sessions("nosuch"))
+    with pytest.raises(ServiceBusError, match="send to its topic"):
+        send(azure, "1", to="events/subscriptions/all")
     with pytest.raises(MessagingEntityNotFoundError):
         send(azure, "1", to="nosuch")
     with pytest.raises(MessagingEntityNotFoundError), azure.get_queue_receiver("nosuch") as receiver:

@@ -170,6 +170,8 @@ def test_the_rights_of_the_role_hold(gateway: Served, orders: QueueClient, key_f
             link.send_messages(ServiceBusMessage("2"))
         with pytest.raises(ServiceBusAuthorizationError), azure.get_queue_receiver("orders") as link:
             link.receive_messages(max_wait_time=2)
+        with pytest.raises(ServiceBusAuthorizationError):
+            list(azure.list_queue_sessions("orders"))
         with pytest.raises(ServiceBusError), azure.get_queue_sender("other") as link:
             link.send_messages(ServiceBusMessage("3"))
     with ServiceBusClient.from_connection_string(gateway.connection_string(receiver), retry_total=0) as azure:
