@@ -37,22 +37,32 @@ def run(check: Check) -> Verdict:
     with tempfile.TemporaryDirectory() as scratch:  # TLC unpacks its own modules into java.io.tmpdir
         configuration = Path(scratch) / "check.cfg"
         configuration.write_text(configured(check))
-        output = model_check(HERE, configuration, check.model.module)
+        output = subprocess.run(
+            [
+                program(),
+                "-Xmx3g",
+                "-XX:+UseSerialGC",
+                f"-Djava.io.tmpdir={scratch}",
+                "-cp",
+                jar(),
+                "tlc2.TLC",
+                "-deadlock",
+                "-metadir",
+                scratch,
+                "-config",
+                configuration,
+                f"{check.model.module}.tla",
+            ],
+            cwd=HERE,
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
     violated = re.search(r"Invariant (\w+) is violated", output)
     states = re.findall(r"([\d,]+) distinct states found", output)
     if not states or not (violated or "No error has been found" in output):
         raise RuntimeError(f"{check}: TLC came to no verdict\n{output}")
     return Verdict(violated[1] if violated else "", int(states[-1].replace(",", "")), time.monotonic() - began, output)
-
-
-def model_check(folder: Path, configuration: Path, module: str) -> str:
-    """Run TLC on a module in a folder, and return its output. Its files go beside the configuration."""
-    scratch = str(configuration.parent)
-    command = [
-        program(), "-Xmx3g", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={scratch}", "-cp", jar(), "tlc2.TLC",
-        "-deadlock", "-metadir", scratch, "-config", str(configuration), f"{module}.tla",
-    ]  # fmt: skip
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
 def configured(check: Check) -> str:
