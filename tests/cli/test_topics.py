@@ -58,7 +58,9 @@ def test_a_topic_is_shown_and_changed(pgqueue: CommandLine, client: QueueClient)
 def test_only_a_subscription_is_named_as_one(pgqueue: CommandLine, kind: str) -> None:
     said = pgqueue(kind, "create", "events/Subscriptions/billing")
     assert said.code == 2
-    assert said.only_error.endswith(f"cannot be a {kind}: choose another name, or use `pgqueue subscription create`")
+    assert said.only_error.endswith(
+        f"cannot be that of a {kind}: choose another name, or use `pgqueue subscription create`"
+    )
 
 
 def test_a_scheduled_message_of_a_topic_is_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
