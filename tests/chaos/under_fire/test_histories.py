@@ -42,7 +42,7 @@ def test_a_settlement_without_an_effect_may_be_in_doubt_and_comes_before_nothing
     story.settle("u", "dead_letter", effect=False)
     assert story.history(dead()) == (
         DELIVERED,
-        Event("deliver", "2", count=2, after=(1,)),
+        Event("deliver", "2", count=2),  # it may have been locked ahead
         Event("settle", "1", "ready", is_in_doubt=True, after=(1,)),
         Event("settle", "2", "dead", after=(1, 2)),
         Event("find", places=("dead",), after=(1, 2, 3, 4)),
