@@ -16,7 +16,7 @@ import inspect
 import json
 import re
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,7 @@ class Prover:
             raise pytest.UsageError("--prove runs all tests, or whole rooms: leave out other paths, -k and -m")
         self._before = provable()
         self._failed: set[str] = set()
+        self._is_whole = False
 
     def _has_run(self, path: Path) -> bool:
         return any(path.is_relative_to(run) for run in self._paths)
@@ -124,8 +125,15 @@ class Prover:
         if report.failed:
             self._failed.add(report.nodeid)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """A run that is interrupted again while it ends has the exit status of one that passed."""
+        result = yield
+        self._is_whole = True
+        return result
+
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        if not self._is_whole or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
         now, known, paths = provable(), proved(), [Path(test.partition("::")[0]) for test in self._failed]
         rooms, twins = known["rooms"], known["twins"]

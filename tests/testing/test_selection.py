@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -172,7 +173,11 @@ class Run:
     def fails(self, test: str) -> None:
         self._prover.pytest_runtest_logreport(pytest.TestReport(test, ("", 0, ""), {}, "failed", None, "call"))
 
-    def ends(self, code: int = pytest.ExitCode.TESTS_FAILED) -> dict[str, Any]:
+    def ends(self, code: int = pytest.ExitCode.TESTS_FAILED, *, whole: bool = True) -> dict[str, Any]:
+        loop = self._prover.pytest_runtestloop()
+        next(loop)
+        with suppress(StopIteration):
+            loop.send(True) if whole else loop.close()
         self._prover.pytest_sessionfinish(code)
         return proved()
 
@@ -187,6 +192,7 @@ def test_a_run_without_failures_proves_everything(run: Run) -> None:
 
 
 def test_an_interrupted_run_proves_nothing(run: Run) -> None:
+    assert run.ends(pytest.ExitCode.OK, whole=False) == NOTHING
     assert run.ends(pytest.ExitCode.INTERRUPTED) == NOTHING
 
 
