@@ -21,7 +21,7 @@ class Crowd(Disaster):
     """Applications open all connections that there are, but for a few that are reserved for superusers."""
 
     name = "connections"
-    fault = f"{MOST:,} connections opened by other applications, until the server refuses more, and held"
+    fault = f"other applications open {MOST:,} connections, as many as the server allows, and hold them"
     person = "see who has them, as the doctor's query does; end them"
     found = frozenset({"connections"})
 

@@ -231,7 +231,7 @@ OPERATIONS: dict[str, Callable[[Place, Request], Awaitable[Any]]] = {
 def _is_listed(known: SessionProperties, after: int) -> bool:
     if after >= EVER:
         return bool(known.messages or known.state_size)
-    return known.state_set_at is not None and known.state_set_at - types.EPOCH > after * types.MILLISECOND
+    return known.state_set_at is not None and (known.state_set_at - types.EPOCH) / types.MILLISECOND > after
 
 
 def _tokens(request: Request) -> list[UUID]:

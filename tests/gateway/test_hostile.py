@@ -224,6 +224,17 @@ def test_a_message_that_is_none_is_rejected_and_the_link_stays(connect: Callable
     assert client.outcome() == Accepted()
 
 
+@pytest.mark.parametrize("after", [-(2**63), 2**63 - 1])
+def test_sessions_are_listed_since_any_time(connect: Callable[[], RawClient], client: QueueClient, after: int) -> None:
+    client.create_queue("steps", requires_session=True)
+    client.queue("steps").send(Message(1, session_id="a"))
+    with client.queue("steps").accept_session("a") as session:
+        session.set_state(1)
+    asked = {"last-updated-time": types.Timestamp(after), "skip": 0, "top": 5}
+    answer = connect().request("steps/$management", "com.microsoft:get-message-sessions", asked)
+    assert answer["body"]["sessions-ids"] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("operation", "body"),
     [
