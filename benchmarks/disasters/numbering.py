@@ -1,10 +1,9 @@
-"""Transaction ids and multixacts at their end: the server refuses to write until old rows are frozen."""
+"""Transaction ids at their end: the server refuses to write until old rows are frozen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 import psycopg
 from psycopg.errors import ProgramLimitExceeded
@@ -14,20 +13,12 @@ from benchmarks.disasters.round import Disaster, Fate
 
 #: The server refuses to give out the last three million ids.
 REFUSED = 2**31 - 1 - 3_000_000
+#: The size of a file of their states, and how many ids it has: four to a byte.
 SEGMENT = 256 * 1024
+IDS_OF_SEGMENT = 4 * SEGMENT
 
 HOLDER = "a forgotten session"
 END_THE_HOLDER = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
-
-
-@dataclass(frozen=True)
-class Ids:
-    """Where the server keeps the state of its ids, and how many are in a file."""
-
-    oldest: str
-    directory: str
-    per_segment: int
-    option: str
 
 
 class TransactionIds(Disaster):
@@ -37,7 +28,6 @@ class TransactionIds(Disaster):
     fault = "transaction ids used up (`pg_resetwal -x`), vacuum kept from freezing by a lock in another database"
     person = "end the session that holds the lock, `vacuumdb --all --freeze`"
     found = frozenset({"wraparound"})
-    ids = Ids("oldestXID", "pg_xact", 4 * 8192 * 32, "-x")
     #: The load begins with so many left.
     left = 1_000
 
@@ -50,8 +40,8 @@ class TransactionIds(Disaster):
         server.execute("create table held ()")
         server.stop()
         controlled = server.tool("pg_controldata", "-D", server.data)
-        oldest = next(int(line.split()[-1]) for line in controlled.splitlines() if f"{self.ids.oldest}:" in line)
-        advance(server, self.ids, oldest + REFUSED - self.left)
+        oldest = next(int(line.split()[-1]) for line in controlled.splitlines() if "oldestXID:" in line)
+        advance(server, oldest + REFUSED - self.left)
         server.start()
         self.holder = psycopg.connect(server.dsn(), application_name=HOLDER)
         self.holder.execute("lock table held in share mode")
@@ -74,11 +64,11 @@ class TransactionIds(Disaster):
         return False
 
 
-def advance(server: Cluster, ids: Ids, target: int) -> None:
+def advance(server: Cluster, target: int) -> None:
     """Let a stopped server continue with this id; the file that holds its state has to exist."""
-    segment = server.data / ids.directory / f"{target // ids.per_segment:04X}"
+    segment = server.data / "pg_xact" / f"{target // IDS_OF_SEGMENT:04X}"
     server.account.run(["truncate", "--size", str(SEGMENT), str(segment)], server.directory)
-    server.tool("pg_resetwal", ids.option, f"{target}", "-D", server.data)
+    server.tool("pg_resetwal", "-x", f"{target}", "-D", server.data)
 
 
 DISASTERS: Sequence[type[Disaster]] = (TransactionIds,)
