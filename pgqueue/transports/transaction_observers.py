@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from psycopg.pq import TransactionStatus
 from sqlalchemy import event, text
@@ -67,7 +67,8 @@ class TransactionObserver:
     reported with its COMMIT.
     """
 
-    _of_connection: ClassVar[WeakKeyDictionary[Connection, TransactionObserver]] = WeakKeyDictionary()
+    #: The connection owns its observer, whose deliveries may lead back to it: a strong reference here would keep both.
+    _of_connection: ClassVar[WeakKeyDictionary[Connection, ReferenceType[TransactionObserver]]] = WeakKeyDictionary()
 
     def __init__(self, connection: Connection) -> None:
         self._followers: list[Follower] = []
@@ -90,13 +91,16 @@ class TransactionObserver:
 
     @classmethod
     def of(cls, connection: Connection) -> TransactionObserver:
-        if connection not in cls._of_connection:
-            cls._of_connection[connection] = cls(connection)
-        return cls._of_connection[connection]
+        observer = cls.known(connection)
+        if observer is None:
+            observer = cls(connection)
+            cls._of_connection[connection] = ref(observer)
+        return observer
 
     @classmethod
     def known(cls, connection: Connection | None) -> TransactionObserver | None:
-        return None if connection is None else cls._of_connection.get(connection)
+        observer = None if connection is None else cls._of_connection.get(connection)
+        return None if observer is None else observer()
 
     def follow(self, connection: Connection, contexts: Sequence[ReceiveContext]) -> None:
         transaction_ids = [context.transaction_id for context in contexts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -10,7 +11,7 @@ import pytest
 
 from pgqueue import Message, ReceivedMessage, ReceiveState
 from pgqueue.errors import LockLostError
-from pgqueue.model.context import Outcome
+from pgqueue.model.context import Outcome, ReceiveContext
 from tests.contract.world import MINUTE, World
 
 FINAL: dict[str, Callable[..., object]] = {
@@ -19,6 +20,10 @@ FINAL: dict[str, Callable[..., object]] = {
 }
 
 finally_settled = pytest.mark.parametrize("verb", FINAL)
+
+
+def contexts() -> int:
+    return sum(isinstance(each, ReceiveContext) for each in gc.get_objects())
 
 
 def is_received_and_ours(world: World, received: ReceivedMessage) -> bool:
@@ -44,6 +49,20 @@ def test_nothing_is_final_before_the_commit(caller: World, verb: str) -> None:
     assert received.state is ReceiveState.COMPLETED
     assert caller.found() == []
     assert caller.effects() == ["work"]
+
+
+def test_nothing_is_kept_of_a_transaction_that_is_over(caller: World) -> None:
+    def complete_one() -> None:
+        received = caller.locked()
+        with caller.transaction() as transaction:
+            received.complete(transaction=transaction.handle)
+            transaction.commit()
+
+    gc.collect()
+    before = contexts()
+    complete_one()
+    gc.collect()
+    assert contexts() == before
 
 
 @finally_settled
