@@ -121,8 +121,8 @@ bench-flow: $(READY) ## sessions, topics, forwarding and limits, beside plain qu
 bench-spark: $(READY) ## Spark in and out of a queue beside its own JDBC and one psycopg process; then memory
 	$(BIN)/python -m benchmarks.spark --markdown benchmarks/results/spark.md
 
-soak: $(READY) ## a steady rate for long, and whether anything grows: make soak MINUTES=30
-	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --rate 200
+soak: $(READY) ## whether anything grows: a worker at a steady rate, MINUTES=30, or all senders and receivers, HOURS=8
+	$(BIN)/python -m $(if $(HOURS),benchmarks.soak.hours --hours $(HOURS) $(if $(PUBLISH),--publish),benchmarks.soak --minutes $(MINUTES))
 
 soak-spark: MINUTES = 60
 soak-spark: $(READY) ## 2,000 messages/s through two streams of Spark, and whether anything grows: make soak-spark MINUTES=60

@@ -7,7 +7,6 @@ Both are made from the results of the benchmarks. The text between two marks, ``
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from benchmarks.drawing import Bar, Line, bars, lines
 from benchmarks.peers import ratios, tables
 from benchmarks.peers.systems import BY_NAME, PGQUEUE
 from benchmarks.peers.workloads import WORKLOADS
+from benchmarks.report import filled
 from benchmarks.scaling.__main__ import table as scaling_table
 from benchmarks.scaling.measurements import Axis
 
@@ -45,17 +45,6 @@ def main() -> None:
         **{name: tables.table(name, found, peers["missing"]) for name, found in peers["results"].items()},
     }
     PAGE.write_text(filled(PAGE.read_text(), blocks))
-
-
-def filled(page: str, blocks: Mapping[str, str]) -> str:
-    """The page with the blocks in place; one that has no mark is left out, a mark that has no block keeps its text."""
-
-    def block(match: re.Match[str]) -> str:
-        text = blocks.get(match["name"])
-        return match[0] if text is None else f"{match['begin']}\n{text}\n{match['end']}"
-
-    marks = r"(?P<begin><!-- begin (?P<name>[\w-]+) -->)\n.*?(?P<end><!-- end (?P=name) -->)"
-    return re.sub(marks, block, page, flags=re.DOTALL)
 
 
 def _of_peers(results: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> dict[str, str]:

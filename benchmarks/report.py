@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,6 +31,17 @@ def machine() -> str:
 def load() -> str:
     """How busy the machine is, to be asked before anything is measured."""
     return f"load average {os.getloadavg()[0]:.1f} when it began"
+
+
+def filled(page: str, blocks: Mapping[str, str]) -> str:
+    """The page with the blocks in place; one that has no mark is left out, a mark that has no block keeps its text."""
+
+    def block(match: re.Match[str]) -> str:
+        text = blocks.get(match["name"])
+        return match[0] if text is None else f"{match['begin']}\n{text}\n{match['end']}"
+
+    marks = r"(?P<begin><!-- begin (?P<name>[\w-]+) -->)\n.*?(?P<end><!-- end (?P=name) -->)"
+    return re.sub(marks, block, page, flags=re.DOTALL)
 
 
 def table(columns: Mapping[str, str], rows: Sequence[Figures]) -> str:

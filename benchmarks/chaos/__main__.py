@@ -127,8 +127,10 @@ def _directly(kinds: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def arena() -> Iterator[Arena]:
+def arena(connections: str | None = None) -> Iterator[Arena]:
     server = ThrowawayServer(binaries())
+    if connections is not None:
+        server.settings["max_connections"] = connections
     pgbouncer = None
     try:
         server.create()

@@ -64,6 +64,11 @@ class Member:
         self.kill()
 
     @property
+    def process_id(self) -> int:
+        assert self._process.pid is not None, "it has been started"
+        return self._process.pid
+
+    @property
     def pulses(self) -> int:
         """How many signs of life it has given: one that gets no processor gives none. None ends by itself."""
         if not self._process.is_alive():
@@ -88,7 +93,7 @@ def _work(setting: Setting, plan: Process, generation: int) -> None:
     if SPARK in setting.queues and plan.name != SPARK:
         os.nice(POLITE)
     _write_to(setting.directory / f"{plan.name}.{generation}.log")
-    threading.Thread(target=_die_with_the_conductor, daemon=True).start()
+    die_with_the_conductor()
     book = Book(setting.directory, f"{plan.name}.{generation}")
     threads = [threading.Thread(target=_act, args=(setting, plan, each, generation, book)) for each in plan.actors]
     for thread in threads:
@@ -113,11 +118,16 @@ def _write_to(log: Path) -> None:
     faulthandler.enable()
 
 
-def _die_with_the_conductor() -> None:
+def die_with_the_conductor() -> None:
+    """End this process when the one that started it has ended, even if that was killed."""
     conductor = multiprocessing.parent_process()
     assert conductor is not None
-    conductor.join()
-    os._exit(1)
+
+    def wait() -> None:
+        conductor.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _pulse_file(directory: Path, process: str) -> Path:

@@ -63,7 +63,8 @@ Watch = Callable[[Moment], None]
 
 @dataclass
 class Round:
-    """``pooled`` leads to the same database through PgBouncer, where there is one; ``pair`` is there for a failover."""
+    """``pooled`` leads to the same database through PgBouncer, where there is one; ``pair`` is there for a failover;
+    ``pace`` makes the pauses of senders so many times as long."""
 
     plan: Plan
     database: Database
@@ -72,12 +73,15 @@ class Round:
     books: Path
     watch: Watch
     pair: Pair | None = None
+    pace: float = 1.0
     _began: float = field(default_factory=time.monotonic)
 
     def run(self) -> Result:
         self._prepare()
         plan = self.plan
-        setting = Setting(self.database.direct, self.pooled, self.books, plan.mischief, plan.queues, plan.sessions)
+        setting = Setting(
+            self.database.direct, self.pooled, self.books, plan.mischief, plan.queues, plan.sessions, self.pace
+        )
         with self._members(setting) as members, self._book() as book:
             nemesis = self._nemesis(book, members)
             self._fire(nemesis)

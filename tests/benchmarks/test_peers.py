@@ -26,7 +26,7 @@ from benchmarks.peers.ratios import table as ratio_table
 from benchmarks.peers.stage import ActError, Prepared, Stage, at_a_distance, prepared
 from benchmarks.peers.systems import BY_NAME, PGQUEUE, RAW, SYSTEMS, Home
 from benchmarks.peers.workloads import WORKLOADS, Place, Sizes
-from benchmarks.performance import filled
+from benchmarks.report import filled
 from pgqueue.testing.database import drop
 from pgqueue.testing.plugin import SharedServer
 

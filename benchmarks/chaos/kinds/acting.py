@@ -52,6 +52,8 @@ class Setting:
     queues: tuple[str, ...]
     sessions: frozenset[str] = frozenset()
     """Those of the queues that require sessions."""
+    pace: float = 1.0
+    """Senders pause so many times as long after each step."""
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ class AsyncSender(Asynchronous):
         target = self.actor.chance.choice(self.actor.setting.queues)
         ways = [self._send, self._overlapped]
         await self.perhaps_cancelled(self.actor.chance.choice(ways)(target))
-        await asyncio.sleep(self.actor.chance.uniform(0, 0.1))
+        await asyncio.sleep(self.actor.chance.uniform(0, 0.1) * self.actor.setting.pace)
 
     async def _send(self, queue: str) -> None:
         [message] = self.actor.new_messages()

@@ -46,7 +46,7 @@ class Sender:
         queue = self._client.queue(self._actor.chance.choice(self._actor.setting.queues))
         self._session = self._actor.a_session(queue.name)
         self._actor.chance.choice(self._ways)(queue)
-        self._actor.pause(self._actor.chance.uniform(0, 0.12))
+        self._actor.pause(self._actor.chance.uniform(0, 0.12) * self._actor.setting.pace)
 
     def _send(self, queue: pgqueue.Queue) -> None:
         [message] = self._actor.new_messages()
