@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from benchmarks.chaos.kinds.acting import Assignment
 
@@ -71,6 +72,7 @@ class Process:
     name: str
     role: str
     actors: tuple[Assignment, ...]
+    clock_error: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from benchmarks.chaos.history import Book
 from benchmarks.chaos.kinds import KINDS
 from benchmarks.chaos.kinds.acting import Actor, Assignment, Setting, live
 from benchmarks.chaos.plan import SPARK, Process
+from benchmarks.chaos.wrong_clock import set_wrong
 
 #: Seconds between two signs of life.
 PULSE = 0.5
@@ -94,6 +95,8 @@ def _work(setting: Setting, plan: Process, generation: int) -> None:
         os.nice(POLITE)
     _write_to(setting.directory / f"{plan.name}.{generation}.log")
     die_with_the_conductor()
+    if plan.clock_error:
+        set_wrong(plan.clock_error)
     book = Book(setting.directory, f"{plan.name}.{generation}")
     threads = [threading.Thread(target=_act, args=(setting, plan, each, generation, book)) for each in plan.actors]
     for thread in threads:

@@ -13,9 +13,13 @@ from rich.console import Console
 
 from benchmarks.chaos import display
 from benchmarks.disasters import (
+    clocking,
     crowding,
+    dropping,
+    exhausting,
     filling,
     numbering,
+    pooling,
     promoting,
     recovering,
     replicating,
@@ -28,7 +32,21 @@ from benchmarks.disasters.load import SETTLEMENTS
 from benchmarks.disasters.round import Aftermath, Disaster, play
 
 #: The kinds of disasters, in the order of the table.
-MODULES = (restoring, recovering, upgrading, promoting, replicating, numbering, filling, tearing, crowding)
+MODULES = (
+    restoring,
+    recovering,
+    upgrading,
+    promoting,
+    pooling,
+    replicating,
+    numbering,
+    filling,
+    exhausting,
+    tearing,
+    dropping,
+    clocking,
+    crowding,
+)
 DISASTERS: Mapping[str, type[Disaster]] = {each.name: each for module in MODULES for each in module.DISASTERS}
 
 
@@ -39,7 +57,7 @@ def main() -> None:
     rows, results = [], []
     for name in options.only:
         if not DISASTERS[name].can_happen():
-            console.print(f"{name} is left out: it takes root, or programs of PostgreSQL that are not here")
+            console.print(f"{name} is left out: it takes root, or programs that are not here")
             continue
         directory = books / name.replace(" ", "-")
         result = play(DISASTERS[name](), options.seed, options.settle, directory)

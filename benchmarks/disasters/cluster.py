@@ -21,6 +21,8 @@ SETTINGS = {"wal_level": "replica", "max_wal_senders": "8", "wal_keep_size": "51
 
 TICK = 0.02
 WRITING = "-c default_transaction_read_only=off"
+CLIENTS: LiteralString = """
+select pid from pg_stat_activity where datname = %s and backend_type = 'client backend' and pid <> pg_backend_pid()"""
 END_CLIENTS = """
 select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and backend_type = 'client backend'"""
 
@@ -71,6 +73,16 @@ class Cluster(ThrowawayServer):
         """Change settings of the running server."""
         self.configure(**settings)
         self.execute("select pg_reload_conf()")
+
+    def logged(self, text: str) -> int:
+        """How often its log has this text."""
+        return self.log.read_text(errors="replace").count(text)
+
+    def clients(self, database: str, condition: LiteralString = "true") -> list[int]:
+        """The process ids of a database's sessions, but for this one; only those for which a condition is true."""
+        with closing(psycopg.connect(self.dsn(), autocommit=True)) as connection:
+            found = connection.execute(f"{CLIENTS} and {condition} order by backend_start", [database])
+            return [number for (number,) in found]
 
     def shut_out(self, database: str) -> None:
         """Refuse clients, and end their sessions."""

@@ -116,6 +116,25 @@ class LaggingPromotion(Promotion):
         promote(standby, fate)
 
 
+class LaggingQuorum(Quorum):
+    """The standby that has each commit is lost with the primary."""
+
+    name = "lagging quorum"
+    fault = "the same two standbys, one of which lags by a second; the primary and the one that is ahead killed"
+    person = "promote the standby that is left; what it has not received is gone, though commits were confirmed"
+
+    def strike(self, fate: Fate) -> None:
+        primary, ahead, behind = self.servers
+        behind.wait_until(HAS_CAUGHT_UP, primary.execute(WRITTEN))
+        with fate.forgetting():
+            with frozen_receiver(behind):
+                fate.work(1)
+                primary.kill()
+                ahead.kill()
+            behind.wait_until(IS_NOT_RECEIVING)
+            promote(behind, fate)
+
+
 class Rewind(LaggingPromotion):
     """The old primary follows the new one, and takes over again."""
 
@@ -164,4 +183,4 @@ def frozen_receiver(standby: Cluster) -> Iterator[None]:
         receiver.resume()
 
 
-DISASTERS = (Promotion, Quorum, Cascade, LaggingPromotion, Rewind)
+DISASTERS = (Promotion, Quorum, LaggingQuorum, Cascade, LaggingPromotion, Rewind)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.chaos import evidence
 from benchmarks.disasters.cluster import Cluster
 from benchmarks.disasters.round import NAME, Disaster, Fate
+from pgqueue.embedded.server import ServerError
+from pgqueue.schema import migrate
 
 #: The name of the database while no client may reach it.
 APART = "apart"
+#: The tables whose rows `pgqueue migrate` writes; and the sequences of rates, which receives create again.
+OF_MIGRATE = "pgqueue.(alembic_version|installation|forwarding_change|publishing_lock|secret|full_at_*)"
 LAST_NUMBER = "select last_value from pgqueue.sequence_number"
 
 
@@ -38,13 +43,23 @@ class Dump(Disaster):
     def copy(self, source: str) -> None:
         """Dump a database of the old server, and restore it on the new one, under the name that hides it."""
         old, new = self.servers
-        script, archive = new.directory / "roles", new.directory / "archive"
+        script = new.directory / "roles"
         new.tool("pg_dumpall", "--roles-only", "--dbname", old.dsn(), "--file", script)
         new.tool("psql", "--quiet", "--dbname", new.dsn(), "--file", script)
         new.execute(f"create database {APART}")
+        self.fill(source)
+
+    def fill(self, source: str) -> None:
+        """Restore the database's contents into the empty one."""
         for options in self.dumps:
-            new.tool("pg_dump", "--format=custom", *options, "--dbname", old.dsn(source), "--file", archive)
-            new.tool("pg_restore", "--exit-on-error", "--dbname", new.dsn(APART), archive)
+            self.transfer(source, *options)
+
+    def transfer(self, source: str, *options: str) -> None:
+        """Dump with these options, and restore, in one transaction."""
+        old, new = self.servers
+        archive = new.directory / "archive"
+        new.tool("pg_dump", "--format=custom", *options, "--dbname", old.dsn(source), "--file", archive)
+        new.tool("pg_restore", "--single-transaction", "--dbname", new.dsn(APART), archive)
 
 
 class DumpInParts(Dump):
@@ -53,6 +68,33 @@ class DumpInParts(Dump):
     name = "dump in parts"
     fault = "`pg_dump --schema-only`, then `--data-only`, after clients are shut out"
     dumps = (["--schema-only"], ["--data-only"])
+
+
+class DataAlone(Dump):
+    """The new database was migrated before: what that wrote is in the dump, too."""
+
+    name = "data alone"
+    fault = "`pg_dump --data-only`, restored where `pgqueue migrate` has been: refused; then without its rows"
+    person = (
+        "shut clients out, `pgqueue migrate` the new database with the same version, dump"
+        " [without its rows](deploying.md#backups), restore, point clients at the new server"
+    )
+
+    def fill(self, source: str) -> None:
+        migrate(self.servers[1].dsn(APART))
+        self.servers[1].execute(evidence.INSTALL.encode(), database=APART)
+        self.be_refused(source)
+        self.transfer(source, "--data-only", f"--exclude-table-data={OF_MIGRATE}")
+
+    def be_refused(self, source: str) -> None:
+        """Restore all rows, in vain."""
+        try:
+            self.transfer(source, "--data-only")
+        except ServerError as error:
+            if "duplicate key" in str(error):
+                return
+            raise
+        raise RuntimeError("rows of `pgqueue migrate` were restored beside its own")
 
 
 class StaleDump(Dump):
@@ -74,4 +116,4 @@ class StaleDump(Dump):
         new.rename(APART, NAME)
 
 
-DISASTERS = (Dump, DumpInParts, StaleDump)
+DISASTERS = (Dump, DumpInParts, DataAlone, StaleDump)

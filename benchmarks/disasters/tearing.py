@@ -8,11 +8,10 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from benchmarks.disasters.cluster import Cluster
+from benchmarks.disasters.proxy import Link, Proxy, address
 from benchmarks.disasters.round import NAME, Disaster, Fate
-from pgqueue.embedded.server import SOCKET
 
 #: A simple query; the answer is CommandComplete and ReadyForQuery.
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
@@ -29,15 +28,15 @@ class Torn(Disaster):
     person = "nothing"
 
     def make(self) -> Sequence[Cluster]:
-        self.proxy = Proxy()
+        self.proxy = CuttingProxy()
         return [Cluster()]
 
     def start(self) -> None:
         super().start()
-        self.proxy.start(self.servers[0].sockets / SOCKET)
+        self.proxy.start(address(self.servers[0]))
 
     def dsn(self) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self.proxy.port}/{NAME}?sslmode=disable&gssencmode=disable"
+        return self.proxy.dsn(NAME)
 
     def strike(self, fate: Fate) -> None:
         self.proxy.is_cutting = True
@@ -50,22 +49,15 @@ class Torn(Disaster):
         super().remove()
 
 
-class Proxy:
-    """Forwards to a server; ``cuts`` counts how often a connection was cut, by the number of bytes that passed."""
+class CuttingProxy(Proxy):
+    """``cuts`` counts how often a connection was cut, by the number of bytes that passed."""
 
     def __init__(self) -> None:
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=100)
-        self.port = self._listening.getsockname()[1]
+        super().__init__()
         self.is_cutting = False
         self.cuts: Counter[int] = Counter()
         self._commits = itertools.count()
         self._lock = threading.Lock()
-
-    def start(self, server: Path) -> None:
-        threading.Thread(target=self._accept, args=(str(server),), daemon=True).start()
-
-    def stop(self) -> None:
-        _close(self._listening)
 
     def place(self) -> int | None:
         """After how many bytes this commit is cut, if it is."""
@@ -76,62 +68,39 @@ class Proxy:
             self.cuts[place] += 1
             return place
 
-    def _accept(self, server: str) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listening.accept()
-                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                behind = socket.socket(socket.AF_UNIX)
-                link = _Link(self, client, behind)
-                try:
-                    behind.connect(server)
-                except OSError:
-                    link.close()
-                    continue
-                for carry in (link.ask, link.answer):
-                    threading.Thread(target=carry, daemon=True).start()
+    def link(self, client: socket.socket, server: socket.socket) -> Link:
+        return _CutLink(self, client, server)
 
 
-class _Link:
-    """One connection; ``left`` is how many more bytes of answers the client gets, if it is cut."""
+class _CutLink(Link):
+    """``left`` is how many more bytes of answers the client gets, if it is cut."""
 
-    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+    def __init__(self, proxy: CuttingProxy, client: socket.socket, server: socket.socket) -> None:
+        super().__init__(client, server)
         self._proxy = proxy
-        self._client = client
-        self._server = server
         self._left: int | None = None
 
     def ask(self) -> None:
         with suppress(OSError):
-            while asked := self._client.recv(65536):
+            while asked := self.client.recv(65536):
                 place = self._proxy.place() if asked == COMMIT else None
                 if place is not None and place < len(COMMIT):
-                    self._server.sendall(asked[:place])
+                    self.server.sendall(asked[:place])
                     break
                 if place is not None:
                     self._left = place - len(COMMIT)
-                self._server.sendall(asked)
+                self.server.sendall(asked)
         if self._left is None:
             self.close()
 
     def answer(self) -> None:
         """The client's end is closed when the server has answered."""
         with suppress(OSError):
-            while answered := self._server.recv(65536):
-                self._client.sendall(answered if self._left is None else answered[: self._left])
+            while answered := self.server.recv(65536):
+                self.client.sendall(answered if self._left is None else answered[: self._left])
                 if self._left is not None:
                     break
         self.close()
-
-    def close(self) -> None:
-        _close(self._client)
-        _close(self._server)
-
-
-def _close(open_socket: socket.socket) -> None:
-    with suppress(OSError):
-        open_socket.shutdown(socket.SHUT_RDWR)
-    open_socket.close()
 
 
 DISASTERS: Sequence[type[Disaster]] = (Torn,)

@@ -10,12 +10,13 @@ import pytest
 from benchmarks.chaos.deeds import tell
 from benchmarks.chaos.evidence import Evidence, Stored
 from benchmarks.chaos.history import Operation, Outcome
+from benchmarks.chaos.rules import Violation
 from benchmarks.disasters import report
 from benchmarks.disasters.__main__ import DISASTERS, disasters_named
 from benchmarks.disasters.promoting import LaggingPromotion
 from benchmarks.disasters.restoring import StaleDump
-from benchmarks.disasters.round import Finding, kept, never_there, play, silence
-from benchmarks.disasters.tearing import ANSWER, COMMIT, EVERY, Proxy
+from benchmarks.disasters.round import Finding, kept, never_there, play, silence, unexplained
+from benchmarks.disasters.tearing import ANSWER, COMMIT, EVERY, CuttingProxy
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 FINDING = Finding("wraparound", "ids are old", "vacuum (freeze);")
@@ -48,6 +49,15 @@ def test_an_effect_that_the_new_server_had_must_stay() -> None:
     assert gone.text == "the effect of message done is gone from the new server: LOST"
 
 
+def test_an_error_that_the_disaster_explains_is_no_violation() -> None:
+    errors = [
+        Violation("surprises", sqlstate, (_operation("send", 1, 2, sqlstate=sqlstate),))
+        for sqlstate in ("25006", "42501")
+    ]
+    lost = Violation("conservation", "a message is LOST", (_operation("send", 1, 2, sqlstate="25006"),))
+    assert list(unexplained([*errors, lost], frozenset({"25006"}))) == [errors[1], lost]
+
+
 def _operation(verb: str, began: float, ended: float, outcome: Outcome = Outcome.OK, **facts: object) -> Operation:
     return Operation(f"{verb}-{began}", verb, "somebody", "q", began, ended, outcome, facts)
 
@@ -76,7 +86,7 @@ def test_a_silent_doctor_and_a_finding_at_the_end_are_reported() -> None:
 
 
 def test_the_proxy_cuts_at_every_byte_in_turn() -> None:
-    proxy = Proxy()
+    proxy = CuttingProxy()
     proxy.is_cutting = True
     places = [place for _ in range(EVERY * (len(COMMIT) + ANSWER + 1)) if (place := proxy.place()) is not None]
     proxy.stop()
