@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import psycopg
 
 from benchmarks.disasters.cluster import Cluster
 from benchmarks.disasters.round import NAME, Disaster, Fate
+from pgqueue.embedded.account import Account
 
 IS_BUSY = "state <> 'idle'"
 RECOVERY = "all server processes terminated; reinitializing"
@@ -65,23 +68,31 @@ class NoMemory(Disaster):
     def make(self) -> Sequence[Cluster]:
         return [Cluster()]
 
+    @classmethod
+    def can_happen(cls) -> bool:
+        return shutil.which("prlimit") is not None
+
     def strike(self, fate: Fate) -> None:
         server = self.servers[0]
+        limited: set[int] = set()
         while server.logged(REFUSAL) < REFUSALS:
-            limit(server.clients(NAME))
-            fate.work(0.05)
-        for number in server.clients(NAME):
-            with suppress(psutil.NoSuchProcess):
-                psutil.Process(number).rlimit(psutil.RLIMIT_AS, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+            for backend in set(server.clients(NAME)) - limited:
+                limit(server.account, backend)
+                limited.add(backend)
+            fate.work(0.1)
+        for backend in limited & set(server.clients(NAME)):
+            change_limit(server.account, backend, "unlimited")
 
 
-def limit(backends: Sequence[int]) -> None:
-    """Leave each backend the memory that it has, and a little more; those that are limited stay so."""
-    for number in backends:
-        with suppress(psutil.NoSuchProcess):
-            backend = psutil.Process(number)
-            if backend.rlimit(psutil.RLIMIT_AS)[0] == psutil.RLIM_INFINITY:
-                backend.rlimit(psutil.RLIMIT_AS, (backend.memory_info().vms + SPARE, psutil.RLIM_INFINITY))
+def limit(account: Account, process: int) -> None:
+    """Leave a process of the account the memory that it has, and a little more."""
+    with suppress(psutil.NoSuchProcess):
+        change_limit(account, process, f"{psutil.Process(process).memory_info().vms + SPARE}")
+
+
+def change_limit(account: Account, process: int, size: str) -> None:
+    """Set the limit of its address space, if it still runs; another account may not do so, not even root everywhere."""
+    account.run(["prlimit", "--pid", f"{process}", f"--as={size}:"], Path("/"))
 
 
 DISASTERS: Sequence[type[Disaster]] = (KilledBackend, NoMemory)

@@ -82,7 +82,7 @@ class DataAlone(Dump):
 
     def fill(self, source: str) -> None:
         migrate(self.servers[1].dsn(APART))
-        self.servers[1].execute(evidence.INSTALL.encode(), database=APART)
+        self.servers[1].execute(evidence.INSTALL, database=APART)
         self.be_refused(source)
         self.transfer(source, "--data-only", f"--exclude-table-data={OF_MIGRATE}")
 

@@ -20,6 +20,7 @@ from benchmarks.disasters.exhausting import SPARE, limit
 from benchmarks.disasters.load import plan
 from benchmarks.disasters.proxy import Proxy
 from benchmarks.disasters.restoring import OF_MIGRATE
+from pgqueue.embedded.account import Account
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: In seconds: for how long nothing arrives where nothing should, and for how long TCP may take to send again.
@@ -131,11 +132,10 @@ def test_a_black_hole_confirms_nothing_and_lets_no_one_in_until_it_is_over(proxy
 
 def test_a_limited_process_gets_no_more_memory_than_a_little() -> None:
     command = [sys.executable, "-c", HUNGRY]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as hungry:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as hungry:
         assert hungry.stdout is not None
         hungry.stdout.readline()
-        limit([hungry.pid])
+        limit(Account(), hungry.pid)
         _, errors = hungry.communicate(b"\n")
     assert b"MemoryError" in errors
     assert SPARE < 2**20
