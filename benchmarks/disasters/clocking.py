@@ -11,7 +11,7 @@ import psycopg
 from benchmarks.chaos.plan import Plan
 from benchmarks.disasters.cluster import Cluster
 from benchmarks.disasters.round import NAME, Disaster, Fate
-from pgqueue.testing import clock
+from pgqueue.testing.clock import install
 
 HOUR = timedelta(hours=1)
 #: The errors of the clocks of processes, in turns. Senders are behind: they compute the times of scheduled messages.
@@ -45,7 +45,7 @@ class Clocks(Disaster):
 
     def prepare(self) -> None:
         with psycopg.connect(self.servers[0].dsn(NAME)) as connection:
-            clock.install(connection)
+            install(connection)
 
     def strike(self, fate: Fate) -> None:
         fate.move_clock(HOUR)
