@@ -18,7 +18,7 @@ unexport SOURCE_DATE_EPOCH
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers prose check audit docs generate words test-matrix test-pgbouncer test-schema test-azure budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos disasters dist wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers prose check audit docs generate words test-matrix test-pgbouncer test-schema test-azure budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos disasters versions dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -138,6 +138,11 @@ chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7
 disasters: $(READY) ## restores, upgrades, promotions, full disks under load; one: make disasters ONLY="stale dump"; the control: SETTLE=by-id
 	$(BIN)/python -m benchmarks.disasters $(if $(ONLY),--only "$(ONLY)") $(if $(SEED),--seed $(SEED)) \
 	    $(if $(SETTLE),--settle $(SETTLE)) $(if $(MARKDOWN),--markdown $(MARKDOWN))
+
+versions: MINUTES = 3
+versions: $(READY) ## three versions side by side, while a week passes: make versions MINUTES=60; the control: BREAKING=1
+	$(BIN)/python -m benchmarks.versions --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(BREAKING),--breaking) $(if $(MARKDOWN),--markdown $(MARKDOWN))
 
 budgets: $(READY) ## what a call of each verb of the hot path costs, beside its budget; WRITE=1 makes that the budgets
 	@$(BIN)/python -m benchmarks.budgets $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write)

@@ -12,12 +12,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.chaos.history import Book
 from benchmarks.chaos.kinds import KINDS
-from benchmarks.chaos.kinds.acting import Actor, Assignment, Setting, live
+from benchmarks.chaos.kinds.acting import Actor, Assignment, Kind, Setting, live
 from benchmarks.chaos.plan import SPARK, Process
 from benchmarks.chaos.wrong_clock import set_wrong
 
@@ -32,6 +33,9 @@ FORKED.set_forkserver_preload(["benchmarks.chaos.processes"])
 
 class Member:
     """A process of the plan, in its present generation; one that is killed is followed by the next."""
+
+    #: All kinds that its actors may be of.
+    kinds: Mapping[str, type[Kind]] = KINDS
 
     def __init__(self, setting: Setting, plan: Process) -> None:
         self.plan = plan
@@ -79,7 +83,7 @@ class Member:
         return 0
 
     def _start(self) -> None:
-        arguments = (self._setting, self.plan, self.generation)
+        arguments = (self._setting, self.plan, self.generation, self.kinds)
         self._process = FORKED.Process(target=_work, args=arguments, name=self.plan.name, daemon=True)
         self._process.start()
 
@@ -88,7 +92,7 @@ class Member:
             os.kill(self._process.pid, number)
 
 
-def _work(setting: Setting, plan: Process, generation: int) -> None:
+def _work(setting: Setting, plan: Process, generation: int, kinds: Mapping[str, type[Kind]]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the conductor
     os.setpgid(0, 0)
     if SPARK in setting.queues and plan.name != SPARK:
@@ -98,7 +102,10 @@ def _work(setting: Setting, plan: Process, generation: int) -> None:
     if plan.clock_error:
         set_wrong(plan.clock_error)
     book = Book(setting.directory, f"{plan.name}.{generation}")
-    threads = [threading.Thread(target=_act, args=(setting, plan, each, generation, book)) for each in plan.actors]
+    threads = [
+        threading.Thread(target=_act, args=(setting, plan, each, kinds[each.kind], generation, book))
+        for each in plan.actors
+    ]
     for thread in threads:
         thread.daemon = True
         thread.start()
@@ -108,9 +115,11 @@ def _work(setting: Setting, plan: Process, generation: int) -> None:
             pulses.write(b".")
 
 
-def _act(setting: Setting, plan: Process, assignment: Assignment, generation: int, book: Book) -> None:
+def _act(
+    setting: Setting, plan: Process, assignment: Assignment, kind: type[Kind], generation: int, book: Book
+) -> None:
     actor = Actor(setting, assignment, generation, book)
-    live(actor, KINDS[assignment.kind], until_rest=plan.role == "sender")
+    live(actor, kind, until_rest=plan.role == "sender")
 
 
 def _write_to(log: Path) -> None:

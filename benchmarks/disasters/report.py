@@ -22,7 +22,6 @@ TITLES = (
     "command",
 )
 HEADING = f"| {' | '.join(TITLES)} |\n|{' --- |' * len(TITLES)}"
-TABLE = re.compile(r"^[^\n]+\n\n" + re.escape(HEADING) + r"(\n\|[^\n]*)*", re.MULTILINE)
 
 
 def row(result: Aftermath) -> str:
@@ -44,8 +43,9 @@ def row(result: Aftermath) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def write(page: Path, rows: Sequence[str]) -> None:
+def write(page: Path, rows: Sequence[str], heading: str = HEADING) -> None:
     """Put the table in the place of the one that the page has, with the conditions above it; or make the page."""
-    table = "\n".join([f"{machine()}, PostgreSQL 18.\n", HEADING, *rows])
+    table = "\n".join([f"{machine()}, PostgreSQL 18.\n", heading, *rows])
     before = page.read_text() if page.exists() else ""
-    page.write_text(TABLE.sub(lambda _: table, before) if TABLE.search(before) else f"{before}{table}\n")
+    place = re.compile(r"^[^\n]+\n\n" + re.escape(heading) + r"(\n\|[^\n]*)*", re.MULTILINE)
+    page.write_text(place.sub(lambda _: table, before) if place.search(before) else f"{before}{table}\n")
