@@ -7,10 +7,12 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
 from pgqueue.leases.lock_renewals import LockRenewals
 from pgqueue.leases.renewals import OnFailure
+from pgqueue.model.arguments import shown
 
 
 class AutoLockRenewer:
@@ -43,12 +45,15 @@ class AutoLockRenewer:
         """Renews the lock of a message, or of a session, from now on.
 
         Raises:
+            InvalidArgumentError: it is neither.
             InvalidStateError: the delivery is over or the session was released, or the renewer is closed.
         """
         if isinstance(received, AcceptedSession):
             self._keeper.keep_session(received)
-        else:
+        elif isinstance(received, LockedMessage):
             self._keeper.keep(received)
+        else:
+            raise InvalidArgumentError(f"received must be a received message or a session, not {shown(received)}")
 
     async def close(self) -> None:
         """Stops all renewals; the locks expire by themselves."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from pgqueue.errors import InterceptorError, InvalidArgumentError
 from pgqueue.flows import Flow
+from pgqueue.model.arguments import shown
 from pgqueue.model.calls import must_finish
 from pgqueue.model.cipher import Cipher
 from pgqueue.model.message import Message
@@ -55,7 +56,7 @@ class Interceptors:
 
     def __init__(self, interceptors: Sequence[Interceptor | Cipher]) -> None:
         if not isinstance(interceptors, Sequence):
-            raise InvalidArgumentError(f"interceptors must be a list of them, not {interceptors!r}")
+            raise InvalidArgumentError(f"interceptors must be a list of them, not {shown(interceptors)}")
         ciphers = [each for each in interceptors if isinstance(each, Cipher)]
         if len(ciphers) > 1:
             raise InvalidArgumentError("bodies are encrypted once: give one EncryptedBodies, with all keys")
@@ -63,7 +64,7 @@ class Interceptors:
         self._interceptors = tuple(each for each in interceptors if not isinstance(each, Cipher))
         for each in self._interceptors:
             if not isinstance(each, Interceptor):
-                raise InvalidArgumentError(f"an interceptor must be a {_title(Interceptor)}, not {each!r}")
+                raise InvalidArgumentError(f"an interceptor must be a {_title(Interceptor)}, not {shown(each)}")
             for name in ("send", "send_batch", "handle"):
                 must_finish(getattr(each, name), "the interceptor's", asynchronous=True)
 

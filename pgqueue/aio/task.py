@@ -16,7 +16,7 @@ from pgqueue.aio.received import ReceivedMessage
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows import schedules
 from pgqueue.flows.flow import Source, bodies_of, source_of
-from pgqueue.model.arguments import duration
+from pgqueue.model.arguments import duration, shown
 from pgqueue.model.context import ReceiveState
 from pgqueue.model.handler import TakesArguments
 from pgqueue.model.message import Message, OnConflict, SequenceNumber
@@ -279,7 +279,7 @@ class Tasks(Handlers):
 
     def _use(self, client: QueueClient) -> None:
         if not isinstance(client, QueueClient):
-            raise InvalidArgumentError(f"Tasks takes a client of pgqueue.aio, not {client!r}")
+            raise InvalidArgumentError(f"Tasks takes a client of pgqueue.aio, not {shown(client)}")
         self.client = client
         for task in self._declared:
             task._use(client)  # noqa: SLF001
@@ -313,7 +313,10 @@ class Tasks(Handlers):
             QueueNotFoundError: a queue does not exist.
             InvalidArgumentError: a schedule is invalid.
         """
-        source = source_of(client or self.client)
+        chosen = self.client if client is None else client
+        if not isinstance(chosen, QueueClient):
+            raise InvalidArgumentError(f"client must be a QueueClient, not {shown(chosen)}")
+        source = source_of(chosen)
         for each in self._periodic.values():
             message = each.message if source.interceptors is None else await source.interceptors.changed(each.message)
             await adrive(schedules.declare(replace(each, message=message), bodies_of(source), source))

@@ -10,6 +10,7 @@ import tenacity
 from pgqueue.aio.queue import Queue
 from pgqueue.aio.received import ReceivedMessage, process
 from pgqueue.errors import InvalidArgumentError, NoHandlerError
+from pgqueue.model.arguments import shown
 from pgqueue.model.message import BodyT
 from pgqueue.worker.handlers import Handlers, routes_in
 
@@ -34,7 +35,9 @@ async def drain(
             :mod:`pgqueue`; nothing was received.
     """
     if not isinstance(queue, Queue):
-        raise InvalidArgumentError(f"drain() takes a queue of pgqueue.aio, not {queue!r}: for others, pgqueue.testing")
+        raise InvalidArgumentError(
+            f"drain() takes a queue of pgqueue.aio, not {shown(queue)}: for others, pgqueue.testing"
+        )
     routes = routes_in(queue.name, handler, ReceivedMessage, asynchronous=True)
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
     answers = []

@@ -138,12 +138,10 @@ def named_by(choice: Choice) -> str | None:
 def check_reachable(dsn: str) -> None:
     """Check that the database answers: a pool would keep trying for long without giving the reason."""
     try:
-        limit = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
-        patience = int(limit or CONNECT_SECONDS)
-    except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
+        named = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
+        psycopg.connect(dsn, connect_timeout=named or CONNECT_SECONDS).close()
+    except (psycopg.ProgrammingError, UnicodeError):  # its text contains the DSN, and with it the password
         raise WrongUse("the DSN cannot be read: write postgresql://user:password@host:5432/name") from None
-    try:
-        psycopg.connect(dsn, connect_timeout=patience).close()
     except psycopg.OperationalError as error:
         raise ConnectionLostError(_reason(error), sqlstate=error.sqlstate) from error
 

@@ -13,6 +13,7 @@ from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Executor, Flow, Shared
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import STILL_LOCKED, WAITS, Question, resolve, waits_for_ourselves
+from pgqueue.model.arguments import several, shown
 from pgqueue.model.context import Event, Outcome, apply_all, begin_all
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
@@ -174,8 +175,10 @@ def resolve_all(queue: str, messages: Sequence[LockedMessage], source: Executor)
 
 def _checked(queue: str, received: Iterable[LockedMessage]) -> list[LockedMessage]:
     """The messages; refuses those of another queue, and a message that is given twice."""
-    messages = list(received)
+    messages = several("received", received, of="received messages")
     for message in messages:
+        if not isinstance(message, LockedMessage):
+            raise InvalidArgumentError(f"one of received must be a received message, not {shown(message)}")
         if message.queue != queue:
             raise InvalidArgumentError(
                 f"message {message.sequence_number} belongs to queue {message.queue}, not to {queue}"

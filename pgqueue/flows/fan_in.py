@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError, OperationTimeoutError, PGQueueError
 from pgqueue.flows.flow import Executor, Flow, Pause
+from pgqueue.model.arguments import shown
 from pgqueue.model.backoff import Backoff
 from pgqueue.model.batch import BatchCounts, Identified
 from pgqueue.model.body_type import BodyType
@@ -28,7 +29,7 @@ class Members(Executor):
 
     def __init__(self, where: Executor, queue: str, batch: Identified) -> None:
         if not isinstance(batch_id := getattr(batch, "id", None), UUID):
-            raise InvalidArgumentError(f"batch must be one of create_batch() or batch(), not {batch!r}")
+            raise InvalidArgumentError(f"batch must be one of create_batch() or batch(), not {shown(batch)}")
         self._where = where
         self._joining: Callable[[Statement[T]], Statement[T]] = lambda sent: batches.joining(sent, queue, batch_id)
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Source
+from pgqueue.model.arguments import shown
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.json_text import lazy_fields
@@ -78,7 +79,7 @@ def require_received(received: object, asynchronous: bool) -> None:
         InvalidArgumentError: it was not.
     """
     if not isinstance(received, LockedMessage):
-        raise InvalidArgumentError(f"process() takes a message that was received under lock, not {received!r}")
+        raise InvalidArgumentError(f"process() takes a message that was received under lock, not {shown(received)}")
     if received._asynchronous is not asynchronous:  # noqa: SLF001 - which face it belongs to
         face = "pgqueue" if asynchronous else "pgqueue.aio"
         raise InvalidArgumentError(f"the message was received with {face}: process it with {face}.process()")

@@ -9,6 +9,7 @@ from pgqueue import telemetry
 from pgqueue.errors import QueueAlreadyExistsError, RuleAlreadyExistsError, TopicAlreadyExistsError
 from pgqueue.flows import flow, queues
 from pgqueue.flows.flow import Executor, Flow, Interceptors, around
+from pgqueue.model.arguments import several
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import encode
 from pgqueue.model.message import Message
@@ -93,7 +94,7 @@ def publish_batch(
     require_subscription: bool,
 ) -> Flow[list[Published]]:
     """Send messages in one statement, with one span."""
-    given = list(messages)
+    given = several("messages", messages, of="messages")
     if not given:
         return []
     if interceptors is not None:

@@ -12,6 +12,7 @@ from pgqueue import telemetry
 from pgqueue.flows import processing
 from pgqueue.flows.flow import Executor, Flow, Interceptors, around
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.arguments import several
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import encode
 from pgqueue.model.handler import Handler
@@ -45,7 +46,7 @@ def send_batch(
     interceptors: Interceptors | None = None,
 ) -> Flow[list[SequenceNumber]]:
     """Send messages in one statement, with one span."""
-    given = list(messages)
+    given = several("messages", messages, of="messages")
     if not given:
         return []
     if interceptors is not None:

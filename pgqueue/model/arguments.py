@@ -7,15 +7,34 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
 
 Check = Callable[[str, Any], Any]
 
+T = TypeVar("T")
+
 LONGEST = timedelta(days=36_500)
+LONGEST_SHOWN = 300
 #: Characters that PostgreSQL cannot store in text.
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: not all of a long one, and the type of one that Python cannot show."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # it is nested too deeply, or a number of too many digits
+        return f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+def given(argument: str, value: T | None) -> T:
+    """A value that is not None."""
+    if value is None:
+        raise InvalidArgumentError(f"{argument} must not be None")
+    return value
 
 
 def name_of(kind: str, value: Any) -> str:
@@ -32,17 +51,17 @@ def queue_name(value: Any) -> str:
 
 def text(argument: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise InvalidArgumentError(f"{argument} must be a str, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be a str, not {shown(value)}")
     if value is not None and NO_TEXT.search(value):
-        raise InvalidArgumentError(f"{argument} must be text without NUL and half surrogate pairs, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be text without NUL and half surrogate pairs, not {shown(value)}")
     return value
 
 
 def whole(argument: str, value: Any, *, bits: int = 32, least: int | None = None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise InvalidArgumentError(f"{argument} must be a whole number, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be a whole number, not {shown(value)}")
     if value is not None and value.bit_length() >= bits:
-        raise InvalidArgumentError(f"{argument} must be a whole number below 2^{bits - 1}, not {value}")
+        raise InvalidArgumentError(f"{argument} must be a whole number below 2^{bits - 1}, not {shown(value)}")
     if value is not None and least is not None and value < least:
         raise InvalidArgumentError(f"{argument} must be {least} or more, not {value}")
     return value
@@ -50,7 +69,7 @@ def whole(argument: str, value: Any, *, bits: int = 32, least: int | None = None
 
 def real(argument: str, value: Any) -> float | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)):
-        raise InvalidArgumentError(f"{argument} must be a number, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be a number, not {shown(value)}")
     return value
 
 
@@ -63,13 +82,13 @@ def count(argument: str, value: Any) -> int:
 
 def flag(argument: str, value: Any) -> bool | None:
     if value is not None and not isinstance(value, bool):
-        raise InvalidArgumentError(f"{argument} must be True or False, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be True or False, not {shown(value)}")
     return value
 
 
-def several(argument: str, value: Any) -> list[Any]:
+def several(argument: str, value: Any, of: str = "whole numbers") -> list[Any]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes):
-        raise InvalidArgumentError(f"{argument} must be a list of whole numbers, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be a list of {of}, not {shown(value)}")
     return list(value)
 
 
@@ -86,13 +105,13 @@ def number(argument: str, value: Any) -> int:
 
 def moment(argument: str, value: Any) -> datetime | None:
     if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-        raise InvalidArgumentError(f"{argument} must be a datetime with a time zone, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be a datetime with a time zone, not {shown(value)}")
     return value
 
 
 def duration(argument: str, value: Any) -> timedelta | None:
     if value is not None and not isinstance(value, timedelta):
-        raise InvalidArgumentError(f"{argument} must be a timedelta, not {value!r}")
+        raise InvalidArgumentError(f"{argument} must be a timedelta, not {shown(value)}")
     if value is not None and abs(value) > LONGEST:
         raise InvalidArgumentError(f"{argument} must be a hundred years at the most, not {value}")
     return value

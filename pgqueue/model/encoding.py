@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, PGQueueError
-from pgqueue.model.arguments import duration, moment
+from pgqueue.model.arguments import duration, moment, shown
 from pgqueue.model.body_type import WITHHELD, BodyType
 from pgqueue.model.cipher import Cipher
 from pgqueue.model.columns import TEXTS
@@ -117,7 +117,7 @@ def encode(
             _check_text(field, value)
     _check_priority(message.priority)
     if message.unique_scope not in UNIQUE_SCOPES:
-        raise InvalidArgumentError(f"unique_scope must be 'waiting' or 'unsettled', not {message.unique_scope!r}")
+        raise InvalidArgumentError(f"unique_scope must be 'waiting' or 'unsettled', not {shown(message.unique_scope)}")
     moment("scheduled_enqueue_time", message.scheduled_enqueue_time)
     time_to_live = duration("time_to_live", message.time_to_live)
     if time_to_live is not None and time_to_live <= timedelta(0):
@@ -204,7 +204,7 @@ def _check_text(field: str, value: object) -> None:
 
 def _check_priority(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not -100 <= value <= 100:
-        raise InvalidArgumentError(f"priority must be a whole number from -100 to 100, not {value!r}")
+        raise InvalidArgumentError(f"priority must be a whole number from -100 to 100, not {shown(value)}")
 
 
 #: Passed instead of a body: the message keeps its body. (None is a body: JSON's null.)
@@ -268,7 +268,7 @@ def _flaws(path: str, value: Any) -> Iterator[str]:
                 yield f"{path[:80]}… is nested too deeply, or holds itself: {DEEPEST} levels are the most"
             case dict():
                 yield from _key_flaws(path, value)
-                ahead += [(f"{path}[{key!r}]", value[key], depth + 1) for key in reversed(value)]
+                ahead += [(f"{path}[{shown(key)}]", value[key], depth + 1) for key in reversed(value)]
             case list() | tuple():
                 ahead += [(f"{path}[{place}]", value[place], depth + 1) for place in reversed(range(len(value)))]
             case _:
@@ -286,8 +286,8 @@ def _number_flaws(path: str, number: float) -> Iterator[str]:
 def _key_flaws(path: str, mapping: Mapping[Any, Any]) -> Iterator[str]:
     for key in mapping:
         if isinstance(key, str):
-            yield from _text_flaws(f"the key {key!r} of {path}", key)
+            yield from _text_flaws(f"the key {shown(key)} of {path}", key)
         elif isinstance(key, float) and not math.isfinite(key):
             yield f"{path} has the key {key}, which JSON does not have"
         elif not isinstance(key, int | float | None):
-            yield f"{path} has the key {key!r}, and JSON's keys are strings"
+            yield f"{path} has the key {shown(key)}, and JSON's keys are strings"

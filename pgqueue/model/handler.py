@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 from pgqueue.model.bodies import body_reader, read_as
 from pgqueue.model.calls import annotation_of, is_coroutine_function, must_finish
 from pgqueue.model.message import PeekedMessage, body_type_of
@@ -54,7 +55,7 @@ class Handler:
                 none is awaited.
         """
         if not callable(function):
-            raise InvalidArgumentError(f"{name} must be callable, not {function!r}")
+            raise InvalidArgumentError(f"{name} must be callable, not {shown(function)}")
         if isinstance(function, TakesArguments):
             raise InvalidArgumentError(
                 f"{name} is called with a message, and {function!r} with arguments: give a Worker its Tasks, others its"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pgqueue.model.arguments import name_of
+
 DEAD_LETTER_QUEUE = "/$deadletterqueue"
 
 
@@ -22,4 +24,4 @@ def dead_letters_of(name: str) -> str:
 
 def subscription_queue(topic: str, subscription: str) -> str:
     """The name of the queue that is a subscription, as in Azure Service Bus."""
-    return f"{topic}/Subscriptions/{subscription}"
+    return f"{name_of('topic', topic)}/Subscriptions/{name_of('subscription', subscription)}"

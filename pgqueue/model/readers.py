@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -65,7 +65,7 @@ def _reader(kind: Any, known: dict[Any, Reader]) -> Reader:
             known[kind] = lambda value: made(value)  # noqa: PLW0108 - a dataclass may contain itself
             made = _dataclass_reader(kind, known)
         return known[kind]
-    if kind in SIMPLE:
+    if isinstance(kind, Hashable) and kind in SIMPLE:
         return SIMPLE[kind]
     if isinstance(kind, type) and issubclass(kind, Enum):
         return partial(_member, kind, f"one of {', '.join(repr(each.value) for each in kind)}")

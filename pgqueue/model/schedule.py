@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,7 +14,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from pgqueue.errors import MessageNotReadableError
-from pgqueue.model import recurrence
+from pgqueue.model import arguments, recurrence
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.cipher import NO_KEYS, is_encrypted
 from pgqueue.model.encoding import EncodedMessage, encode
@@ -81,7 +82,7 @@ class Schedule:
     def upcoming(self, count: int = 10) -> list[datetime]:
         """Returns the next due times, in UTC: while it is paused, those that follow if it is resumed now."""
         following = takewhile(lambda due: self.end is None or due <= self.end, self._following())
-        return list(islice(following, count))
+        return list(islice(following, arguments.count("count", count)))
 
     def _following(self) -> Iterator[datetime]:
         first = self.next_due or max(self.read_at, self.start)
@@ -90,7 +91,13 @@ class Schedule:
             return recurrence.due_times(self.cron, self.timezone, since)
         assert self.every is not None
         start, every = self.start.astimezone(UTC), self.every
-        return (start + n * every for n in numbers(max((since - start) // every + 1, 0)))
+        return _recurring(start, every, max((since - start) // every + 1, 0))
+
+
+def _recurring(start: datetime, every: timedelta, first: int) -> Iterator[datetime]:
+    with suppress(OverflowError):  # the calendar ends
+        for n in numbers(first):
+            yield start + n * every
 
 
 def sends(schedule: Schedule, message: Message[Any], body_type: BodyType | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, LiteralString, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.arguments import check_of, flag
+from pgqueue.model.arguments import check_of, flag, queue_name
 from pgqueue.model.encoding import to_json
 from pgqueue.model.json_text import undecoded
 from pgqueue.model.names import is_dead_letter_queue
@@ -119,7 +119,7 @@ def properties(*row: Any) -> QueueProperties:
 
 
 def _of_one(sql: LiteralString, name: str, kind: Callable[..., T]) -> Statement[T]:
-    if is_dead_letter_queue(name):
+    if is_dead_letter_queue(queue_name(name)):
         raise InvalidArgumentError(f"dead letters have no settings of their own: name their queue, not {name!r}")
     return call(sql, lambda rows: kind(*rows[0]), queue=name)
 

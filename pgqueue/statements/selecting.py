@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 from pgqueue.model.encoding import to_json
 from pgqueue.model.message import FoundMessage
 from pgqueue.model.properties import as_json
@@ -74,6 +75,6 @@ def reschedule(queue: str, sequence_number: int, *, at: datetime) -> Statement[N
 
 def _properties(wanted: Any) -> dict[str, str | None]:
     if wanted is not None and not isinstance(wanted, Mapping):
-        raise InvalidArgumentError(f"application_properties must be a mapping, not {wanted!r}")
+        raise InvalidArgumentError(f"application_properties must be a mapping, not {shown(wanted)}")
     name = "application_properties"
     return {name: None if wanted is None else to_json(name, as_json(dict(wanted)), InvalidArgumentError)}

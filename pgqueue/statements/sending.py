@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.arguments import queue_name
+from pgqueue.model.arguments import queue_name, shown
 from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage
 from pgqueue.model.message import OnConflict, SequenceNumber
@@ -59,7 +59,7 @@ def send_batch(
 
 def _checked(on_conflict: object) -> dict[str, Any]:
     if on_conflict not in get_args(OnConflict):
-        raise InvalidArgumentError(f"on_conflict must be 'ignore', 'replace' or 'raise', not {on_conflict!r}")
+        raise InvalidArgumentError(f"on_conflict must be 'ignore', 'replace' or 'raise', not {shown(on_conflict)}")
     return {"on_conflict": on_conflict}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, QueueNotFoundError, TopicNotFoundError
-from pgqueue.model.arguments import name_of, several, text
+from pgqueue.model.arguments import name_of, several, shown, text
 from pgqueue.model.encoding import EncodedMessage, to_json
 from pgqueue.model.json_text import decode_jsonb, undecoded
 from pgqueue.model.message import SequenceNumber
@@ -247,7 +247,7 @@ def _properties(set_properties: Mapping[str, Any] | None) -> str | None:
     if set_properties is None:
         return None
     if not isinstance(set_properties, Mapping):
-        raise InvalidArgumentError(f"set_properties must be a mapping, not {set_properties!r}")
+        raise InvalidArgumentError(f"set_properties must be a mapping, not {shown(set_properties)}")
     return to_json("set_properties", as_json(dict(set_properties)), InvalidArgumentError)
 
 
@@ -265,7 +265,7 @@ def _filter(filter: Filter | None) -> dict[str, Any]:
             path, sql = _translated(filter), filter.sql
         case _:
             raise InvalidArgumentError(
-                f"a filter must be a CorrelationFilter, a JsonPathFilter or an SqlFilter, not {filter!r}"
+                f"a filter must be a CorrelationFilter, a JsonPathFilter or an SqlFilter, not {shown(filter)}"
             )
     return {"correlation_filter": asked, "json_path_filter": path, "sql_filter": sql}
 

@@ -9,6 +9,7 @@ from typing import Any
 import tenacity
 
 from pgqueue.errors import InvalidArgumentError, NoHandlerError
+from pgqueue.model.arguments import shown
 from pgqueue.model.message import BodyT
 from pgqueue.queue import Queue
 from pgqueue.received import ReceivedMessage, process
@@ -35,7 +36,9 @@ def drain(
             queue belongs to :mod:`pgqueue.aio`; nothing was received.
     """
     if not isinstance(queue, Queue):
-        raise InvalidArgumentError(f"drain() takes a queue of pgqueue, not {queue!r}: for others, pgqueue.aio.testing")
+        raise InvalidArgumentError(
+            f"drain() takes a queue of pgqueue, not {shown(queue)}: for others, pgqueue.aio.testing"
+        )
     routes = routes_in(queue.name, handler, ReceivedMessage, asynchronous=False)
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
     answers = []

@@ -32,7 +32,7 @@ def parsed(dsn: str) -> dict[str, Any]:
     """
     try:
         return conninfo_to_dict(dsn)
-    except ProgrammingError:  # its text contains the DSN, and with it the password
+    except (ProgrammingError, UnicodeError):  # its text contains the DSN, and with it the password
         raise InvalidArgumentError(
             "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
         ) from None

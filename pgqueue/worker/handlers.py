@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, NoHandlerError
+from pgqueue.model.arguments import shown
 from pgqueue.model.handler import Handler
 from pgqueue.model.message import PeekedMessage
 from pgqueue.worker.policy import RetryPolicy
@@ -129,7 +130,7 @@ class Handlers:
         return chosen
 
     def _of(self, queues: Sequence[str]) -> dict[str, dict[str | None, Handler]]:
-        missing = [queue for queue in queues if queue not in self._by_queue]
+        missing = [shown(queue) for queue in queues if not isinstance(queue, str) or queue not in self._by_queue]
         if missing:
             there = ", ".join(self._by_queue) or "none"
             raise InvalidArgumentError(f"no handler for {', '.join(missing)}: the queues with handlers are {there}")

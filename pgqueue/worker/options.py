@@ -9,11 +9,14 @@ from typing import TypedDict
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.leases.renewals import OnFailure, check_renewal_callback
+from pgqueue.model.arguments import count, duration, given, whole
 from pgqueue.model.handler import KINDS, Handler
 from pgqueue.model.holder import this_process
 from pgqueue.worker.handlers import Routes
 from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.sessions import SessionLimits
+
+DURATIONS = ("handler_timeout", "max_lock_renewal_duration", "grace_period", "sweep_interval", "session_idle_timeout")
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -53,13 +56,16 @@ class Options:
     def __post_init__(self) -> None:
         takers = [handler for handler in self.handlers if handler.takes_transaction]
         check_renewal_callback(self.on_lock_renew_failure)
-        _require(self.concurrency >= 1, "concurrency must be 1 or more")
-        _require(self.transaction_batch >= 1, "transaction_batch must be 1 or more")
+        count("concurrency", self.concurrency)
+        count("transaction_batch", self.transaction_batch)
         _require(
             self.transaction_batch == 1 or self.transaction is not None,
             "transaction_batch needs a transaction: messages without one are completed in batches anyway",
         )
-        _require(self.prefetch >= 0, "prefetch must not be negative")
+        given("prefetch", whole("prefetch", self.prefetch, least=0))
+        whole("max_messages_per_session", self.max_messages_per_session)
+        for name in DURATIONS:
+            duration(name, getattr(self, name))
         _require(
             not isinstance(self.transaction, str) or self.transaction in KINDS,
             f'transaction must be "psycopg", "sqlalchemy", a source of transactions or None, not {self.transaction!r}',
@@ -86,9 +92,9 @@ class Options:
             self.max_messages_per_session is None or self.max_messages_per_session >= 1,
             "max_messages_per_session must be 1 or more, or None for no limit",
         )
-        for name in ("handler_timeout", "max_lock_renewal_duration", "grace_period", "session_idle_timeout"):
-            duration = getattr(self, name)
-            _require(duration is None or duration >= timedelta(0), f"{name} must not be negative")
+        for name in {*DURATIONS} - {"sweep_interval"}:
+            lasts = getattr(self, name)
+            _require(lasts is None or lasts >= timedelta(0), f"{name} must not be negative")
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ from pgqueue.errors import (
     InvalidStateError,
     LockLostError,
 )
+from pgqueue.model.arguments import count, duration, given, real, whole
 from pgqueue.model.backoff import Backoff
 from pgqueue.model.bodies import InvalidBody
 from pgqueue.model.failure import storable, text_of, titled, type_of
@@ -45,15 +46,16 @@ class RetryPolicy:
     dead_letter_on: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.transaction_attempts < 1:
-            raise InvalidArgumentError("transaction_attempts must be 1 or more")
-        if self.max_attempts is not None and self.max_attempts < 1:
+        count("transaction_attempts", self.transaction_attempts)
+        if (whole("max_attempts", self.max_attempts) or 1) < 1:
             raise InvalidArgumentError(
                 "max_attempts must be 1 or more, or None for the queue's max_delivery_count alone"
             )
+        for name in ("first_delay", "max_delay"):
+            given(name, duration(name, getattr(self, name)))
         if self.first_delay < timedelta(0) or self.max_delay < self.first_delay:
             raise InvalidArgumentError("first_delay must not be negative, nor longer than max_delay")
-        if not 0 <= self.jitter <= 1:
+        if not 0 <= given("jitter", real("jitter", self.jitter)) <= 1:
             raise InvalidArgumentError("jitter must be a share between 0 and 1")
 
     def delay(self, delivery_count: int, luck: float) -> timedelta:

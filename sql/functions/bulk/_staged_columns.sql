@@ -8,8 +8,8 @@ as $$
 declare
     missing text := min(asked)
                       from unnest(staged) as asked
-                     where to_regclass(format('pgqueue.%I', asked)) is null
-                        or not exists (select from pgqueue.staged_batch where name = asked and queue_id = queue.id);
+                     where case when exists (select from pgqueue.staged_batch where name = asked and queue_id = queue.id)
+                                then to_regclass(format('pgqueue.%I', asked)) is null else true end;
 begin
     if array_ndims(staged) <> 1 or cardinality(staged) <> (select count(distinct asked) from unnest(staged) as asked) then
         perform pgqueue._refuse_argument('staged', 'different tables', staged::text);

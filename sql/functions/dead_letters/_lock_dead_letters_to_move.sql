@@ -27,7 +27,7 @@ begin
                   order by sequence_number)
                  union all
                 select sequence_number, position
-                  from pgqueue._dead_letters_from(queue.id, coalesce(after + 1, 0))
+                  from pgqueue._dead_letters_from(queue.id, case when after < 9223372036854775807 then after + 1 else coalesce(after, 0) end)
                  where sequence_numbers is null) as found
          cross join lateral (
                select ctid as place

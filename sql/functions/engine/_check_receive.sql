@@ -11,8 +11,6 @@ begin
     if max_messages is null or max_messages < 1 then
         perform pgqueue._refuse_argument('max_messages', 'a positive whole number', max_messages::text);
     end if;
-    if lock_duration <= interval '0' then
-        perform pgqueue._refuse_argument('lock_duration', 'positive', lock_duration::text);
-    end if;
+    perform pgqueue._check_duration('lock_duration', lock_duration);
 end
 $$;

@@ -25,9 +25,7 @@ declare
     held   record;
     spent  tid[];
 begin
-    if delay < interval '0' or not isfinite(delay) then
-        perform pgqueue._refuse_argument('delay', 'zero or positive', delay::text);
-    end if;
+    perform pgqueue._check_duration('delay', delay, even_zero => true);
     perform pgqueue._check_properties(properties);
     perform pgqueue._check_error(error);
     if pgqueue._is_dead_letter_queue(queue) then

@@ -28,12 +28,14 @@ as $$
 declare
     source    pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     moment    timestamptz   := pgqueue.clock();
-    until     timestamptz   := moment - older_than;
+    until     timestamptz;
     places    tid[]         := '{}';
     scheduled tid[]         := '{}';
     since     timestamptz;
 begin
     perform pgqueue._check_bound(max_messages);
+    perform pgqueue._check_duration('older_than', older_than, even_zero => true);
+    until := moment - older_than;
     perform pgqueue._check_properties(delete_matching.application_properties, 'application_properties');
     if delete_matching.state not in ('READY', 'SCHEDULED', 'DEFERRED', 'EXPIRED', 'EXHAUSTED') then
         perform pgqueue._refuse_argument('state', 'READY, SCHEDULED, DEFERRED, EXPIRED or EXHAUSTED', delete_matching.state);

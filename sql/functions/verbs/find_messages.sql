@@ -31,10 +31,13 @@ declare
     moment timestamptz   := pgqueue.clock();
     source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     wanted text          := coalesce(find_messages.state, 'ANY');
-    until  timestamptz   := moment - older_than;
+    first  bigint        := case when find_messages.after < 9223372036854775807 then find_messages.after + 1 else find_messages.after end;
+    until  timestamptz;
 begin
     perform pgqueue._check_bound(coalesce(max_messages, 0));
     perform pgqueue._check_bound(coalesce(max_read, 0));
+    perform pgqueue._check_duration('older_than', older_than, even_zero => true);
+    until := moment - older_than;
     perform pgqueue._check_properties(find_messages.application_properties, 'application_properties');
     if wanted not in ('ANY', 'READY', 'SCHEDULED', 'DEFERRED', 'EXPIRED', 'EXHAUSTED', 'LOCKED', 'DEAD_LETTERED') then
         perform pgqueue._refuse_argument(
@@ -48,24 +51,24 @@ begin
                     select null::tid as place, position, sequence_number as number, lane, lock_token, delivery_count, enqueued_time,
                            null::timestamptz as due, locked_until, locked_by, expires_at, message_id, correlation_id, subject,
                            session_id, application_properties as properties, null::text as reason, null::timestamptz as died_at
-                      from pgqueue._lane_messages(progress, find_messages.after + 1)
+                      from pgqueue._lane_messages(progress, first)
                      limit max_read) as fresh
               where progress.lane % 2 <> 0 and wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
              union all
             (select 1, null, position, sequence_number, lane, lock_token, delivery_count, enqueued_time, null, locked_until, locked_by,
                     expires_at, message_id, correlation_id, subject, session_id, application_properties, null, null
-               from pgqueue._returned_by_number(source, find_messages.after + 1, max_read)
+               from pgqueue._returned_by_number(source, first, max_read)
               where wanted not in ('SCHEDULED', 'DEAD_LETTERED'))
              union all
             (select 2, place, null, sequence_number, lane, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, null,
                     expires_at, message_id, correlation_id, subject, session_id, application_properties, null, null
-               from pgqueue._scheduled_by_number(source.id, find_messages.after + 1, max_read) as known
+               from pgqueue._scheduled_by_number(source.id, first, max_read) as known
               cross join lateral (select (known.scheduled).*) as scheduled
               where wanted in ('ANY', 'SCHEDULED'))
              union all
             (select 3, null, position, sequence_number, lane, null, delivery_count, enqueued_time, null, locked_until, locked_by,
                     null, message_id, correlation_id, subject, session_id, application_properties, dead_letter_reason, dead_lettered_at
-               from pgqueue._dead_letters_from(source.id, find_messages.after + 1)
+               from pgqueue._dead_letters_from(source.id, first)
               where wanted = 'DEAD_LETTERED'
               limit max_read)
              order by number

@@ -43,6 +43,25 @@ begin
     if cardinality(queues) is null or cardinality(queues) not between 1 and 1000 then
         perform pgqueue._refuse_argument('queues', '1 to 1000 names', cardinality(queues)::text);
     end if;
+    perform pgqueue._refuse_argument(argument, must_be, was)
+       from (values
+            ('host', 'a text of at most 255 characters', 'one of ' || length(host), length(host) <= 255),
+            ('version', 'a text of at most 100 characters', 'one of ' || length(version), length(version) <= 100),
+            ('failing', 'an object of at most 10000 bytes', jsonb_typeof(failing),
+             jsonb_typeof(failing) = 'object' and octet_length(failing::text) <= 10000),
+            ('worker', 'an id', null, worker is not null),
+            ('pid', 'a number', null, pid is not null),
+            ('concurrency', 'a number', null, concurrency is not null),
+            ('uptime', 'a duration', null, uptime is not null),
+            ('is_alive', 'true or false', null, is_alive is not null),
+            ('is_stopping', 'true or false', null, is_stopping is not null),
+            ('running', 'a number', null, running is not null),
+            ('waiting', 'a number', null, waiting is not null),
+            ('overdue', 'a number', null, overdue is not null),
+            ('handled', 'a number', null, handled is not null),
+            ('failed', 'a number', null, failed is not null)) as given (argument, must_be, was, holds)
+      where holds is not true;
+    perform pgqueue._check_duration('uptime', uptime, even_zero => true);
     foreach served in array queues loop
         perform pgqueue._find_queue(served, 'RECEIVE');
     end loop;

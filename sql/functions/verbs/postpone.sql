@@ -21,9 +21,10 @@ declare
     places tid[];
     size   bigint;
 begin
-    if delay is null or delay < interval '0' or not isfinite(delay) then
+    if delay is null then
         perform pgqueue._refuse_argument('delay', 'zero or positive', delay::text);
     end if;
+    perform pgqueue._check_duration('delay', delay, even_zero => true);
     if num_nonnulls(postpone.body, postpone.binary_body) > 1 then
         perform pgqueue._refuse_argument('the message', 'one with either a body or a binary_body', 'both');
     end if;

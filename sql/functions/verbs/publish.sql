@@ -23,6 +23,7 @@ declare
     last   pgqueue.published_batch;
 begin
     perform pgqueue._find_queue(queue, 'SEND');                              -- only those who may send lock anything
+    perform pgqueue._check_duration('keep', keep);
     perform
        from pgqueue.publishing_lock
       where slot = hashtext(concat_ws(' ', queue, publisher, case when not ordered then part end)) & 255

@@ -25,6 +25,7 @@ declare
 begin
     perform pgqueue._check_admin(queue);
     perform pgqueue._check_bound(max_messages);
+    perform pgqueue._check_duration('older_than', older_than, even_zero => true);
     source := pgqueue._find_queue(queue, 'RECEIVE');
     places := pgqueue._lock_dead_letters_to_move(
         source, sequence_numbers, reason, pgqueue.clock() - older_than, null, max_messages);

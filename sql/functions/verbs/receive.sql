@@ -53,7 +53,7 @@ begin
         perform pgqueue._refuse_access('RECEIVE', queue);
     end if;
     if source.status <> 'ACTIVE' or source.requires_session or source.forward_to is not null
-       or max_messages is null or max_messages < 1 or receive.lock_duration <= interval '0' then
+       or max_messages is null or max_messages < 1 or not receive.lock_duration between interval '1 microsecond' and interval '36500 days' then
         perform pgqueue._check_receive(source, max_messages, receive.lock_duration);
         if source.requires_session then
             perform pgqueue._refuse_without_session(source);

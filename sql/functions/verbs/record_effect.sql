@@ -21,9 +21,10 @@ begin
             ('message_id', 'at most 128 characters', length(message_id)::text, length(message_id) <= 128),
             ('effect', 'a text', null, effect is not null),
             ('effect', 'at most 260 characters', length(effect)::text, length(effect) <= 260),
-            ('keep', 'positive', keep::text, coalesce(keep > interval '0', false))
+            ('keep', 'positive', null, keep is not null)
             ) as rule (argument, must_be, was, holds)
       where not holds;
+    perform pgqueue._check_duration('keep', keep);
     insert into pgqueue.recorded_effect (queue_id, message_id, effect, result, recorded_at, forget_at)
     values (source.id, message_id, effect, result, moment, moment + keep)
         on conflict on constraint recorded_effect_pkey do update

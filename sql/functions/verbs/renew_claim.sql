@@ -15,9 +15,7 @@ declare
     held   pgqueue.claim;
     places tid[];
 begin
-    if lock_duration <= interval '0' then
-        perform pgqueue._refuse_argument('lock_duration', 'positive', lock_duration::text);
-    end if;
+    perform pgqueue._check_duration('lock_duration', lock_duration);
     select * into known from pgqueue.consumer where name = renew_claim.consumer;
     if not found then
         perform pgqueue._refuse_unknown_consumer(consumer);

@@ -14,6 +14,9 @@ declare
     renewed timestamptz;
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
+    if renew_lock.lock_duration is not null then
+        perform pgqueue._check_duration('lock_duration', renew_lock.lock_duration);
+    end if;
     update pgqueue.message               -- fast path: a fresh message of priority 0, if its lock gets longer
        set locked_until = free.until
       from (select held.place, moment + coalesce(renew_lock.lock_duration, source.lock_duration) as until

@@ -30,9 +30,7 @@ declare
     ends    timestamptz[];
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
-    if renew_lock_batch.lock_duration <= interval '0' then
-        perform pgqueue._refuse_argument('lock_duration', 'positive', renew_lock_batch.lock_duration::text);
-    end if;
+    perform pgqueue._check_duration('lock_duration', renew_lock_batch.lock_duration);
     if cardinality(sequence_numbers) between 1 and 100 then     -- fast path, as in pgqueue.renew_lock
         with prolonged as (
             update pgqueue.message

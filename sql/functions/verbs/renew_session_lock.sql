@@ -13,9 +13,7 @@ declare
     source pgqueue.queue := pgqueue._find_session_queue(queue);
     until  timestamptz;
 begin
-    if lock_duration <= interval '0' then
-        perform pgqueue._refuse_argument('lock_duration', 'positive', lock_duration::text);
-    end if;
+    perform pgqueue._check_duration('lock_duration', lock_duration);
     until := pgqueue._renew_session(source, session_id, lock_token, lock_duration);
     if until is null then
         perform pgqueue._refuse_lost_session(source, session_id);

@@ -31,6 +31,7 @@ declare
     resubmitted bigint[];
 begin
     perform pgqueue._check_bound(max_messages);
+    perform pgqueue._check_duration('older_than', older_than, even_zero => true);
     perform pgqueue._use(source, sends => true);
     places := pgqueue._lock_dead_letters_to_move(source, sequence_numbers, reason, moment - older_than, after, max_messages);
     if source.awaited_until > moment then

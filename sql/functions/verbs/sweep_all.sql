@@ -10,7 +10,8 @@ create or replace procedure pgqueue.sweep_all(
 language plpgsql
 as $$
 declare
-    is_over_at pg_catalog.timestamptz := pg_catalog.clock_timestamp() operator(pg_catalog.+) lasts;
+    is_over_at pg_catalog.timestamptz := pg_catalog.clock_timestamp() operator(pg_catalog.+)
+                                         greatest(least(lasts, interval '36500 days'), interval '0');
     is_more    pg_catalog.bool;
 begin
     loop
