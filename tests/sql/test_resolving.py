@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pgqueue.testing import Database
+from tests.sql.sessions import accepted, received, release, stage_of
 from tests.sql.stage import LOCK_DURATION, Received, Session, Stage
 
 NOW = "select pgqueue.server_run()"
@@ -92,6 +93,50 @@ def test_a_message_that_is_there_without_the_lock_was_not_completed(database: Da
         assert resolved(bob, message, None, locked_until=ann.value(SOON)) == "gone"
         bob.receive()
         assert resolved(bob, message, None, locked_until=ann.value(SOON)) == "gone"
+
+
+def test_a_session_that_was_released_proves_no_settlement(database: Database) -> None:
+    """Another holder may have completed the message while the old lock would have lasted."""
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send(1, 2, session_id="a")
+        held = accepted(ann)
+        lost, done = received(ann, held, 2)
+        ann.complete(done)
+        assert resolved(bob, done, None, locked_until=ann.value(SOON)) == "committed"
+        assert release(ann, held)
+        (again,) = received(bob, accepted(bob))
+        bob.complete(again)
+        assert resolved(bob, lost, None, locked_until=ann.value(SOON)) == "gone"
+
+
+def test_a_settlement_counts_although_the_session_has_delivered_the_message_again(database: Database) -> None:
+    """Both deliveries have the token of the session; the work of the first was committed with its deferral."""
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send(1, session_id="a")
+        held = accepted(ann)
+        (message,) = received(ann, held)
+        deferred = ann.settle("defer", message)
+        (again,) = ann.receive_deferred(message.sequence_number, session_id="a", lock_token=held.lock_token)
+        assert again.lock_token == message.lock_token
+        assert resolved(bob, message, deferred, ann.value(NOW)) == "committed"
+
+
+def test_a_settlement_in_a_session_that_a_savepoint_has_undone_is_not_committed_with_the_rest(
+    database: Database,
+) -> None:
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send(1, session_id="a")
+        (message,) = received(ann, accepted(ann))
+        ann.begin()
+        whole = ann.value("select pg_current_xact_id()")
+        ann.rows("savepoint s")
+        ann.complete(message)
+        ann.rows("rollback to savepoint s")
+        ann.commit()
+        assert resolved(bob, message, whole, ann.value(NOW)) == "aborted"
 
 
 def completed(session: Session) -> tuple[str, Received]:

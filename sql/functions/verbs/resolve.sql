@@ -7,12 +7,13 @@
 --
 -- A settlement that was undone by a rollback to a savepoint counts as aborted. So does a settlement whose transaction
 -- the server does not know, because it crashed before it wrote the transaction to disk, and one whose message is still
--- there with the same token. A standby may not have replayed the transaction yet, so it knows no outcome.
+-- there with the same token, unless its session has delivered it again since. A standby may not have replayed the
+-- transaction yet, so it knows no outcome.
 -- Returns  'committed'; 'aborted'; 'in progress', also for prepared transactions, and on a standby; 'gone' when the
 --          message is examined and no message has this token: this settlement has committed, or another one did after
 --          the lock had expired, or the lock was lost with a failover. While the lock lasts only its holder can have
---          ended it: then the answer is 'committed' instead, unless the message is there without it or the timeline
---          has changed.
+--          ended it: then the answer is 'committed' instead, unless the message is there without it, the timeline has
+--          changed, or its session is no longer locked with this token. A cancelled, unlocked or purged message counts as settled.
 -- Raises   PQ002 unknown queue.
 -- Locks    when the message is examined, that message, unless another session holds it, until the transaction ends.
 create or replace function pgqueue.resolve(
@@ -57,12 +58,22 @@ begin
         is_ours := found;
     else
         is_ours := exists (select from pgqueue._find_by_token(source, array[sequence_number], array[lock_token]));
+        if is_ours and source.requires_session and transaction_id is not null and outcome = 'committed' then
+            is_ours := not exists (                      -- delivered again since, under the same token
+                select
+                  from pgqueue.message
+                 where ctid = any (pgqueue._find_message(source, resolve.sequence_number))
+                   and (message.xmin::text::bigint - transaction_id::xid::text::bigint + 4294967296) % 4294967296
+                       between 1 and 2147483647);        -- ids wrap around
+        end if;
     end if;
     if transaction_id is not null then
         return case when is_ours then 'aborted' else coalesce(outcome, 'committed') end;
     elsif not is_ours then
         return case when pgqueue.clock() < locked_until
                      and coalesce(left(server_run, 8) = left(pgqueue.server_run(), 8), true)     -- no lock was forgotten
+                     and (is_dead or not source.requires_session or exists (      -- or released
+                         select from pgqueue.session where queue_id = source.id and session.lock_token = resolve.lock_token))
                      and (is_dead or not exists (
                          select from pgqueue.message
                           where ctid = any (pgqueue._find_message(source, resolve.sequence_number))

@@ -43,6 +43,24 @@ TWINS = [
     ),
     Twin(
         "resolve",
+        "between 1 and 2147483647",
+        "between 1 and 0",
+        test_resolving.test_a_settlement_counts_although_the_session_has_delivered_the_message_again,
+    ),
+    Twin(
+        "resolve",
+        "between 1 and 2147483647",
+        "between 0 and 4294967295",
+        test_resolving.test_a_settlement_in_a_session_that_a_savepoint_has_undone_is_not_committed_with_the_rest,
+    ),
+    Twin(
+        "resolve",
+        "(is_dead or not source.requires_session or exists (",
+        "(true or exists (",
+        test_resolving.test_a_session_that_was_released_proves_no_settlement,
+    ),
+    Twin(
+        "resolve",
         "else 'gone' end;",
         "else 'committed' end;",
         test_settling.test_a_settlement_without_a_known_transaction_is_resolved_by_the_message,
