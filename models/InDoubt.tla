@@ -70,8 +70,10 @@ Rollback == /\ ours.isOpen
 Expire == /\ lasts' = FALSE
           /\ UNCHANGED <<primary, disk, standby, run, ours, isLost, answer, truth>>
 
-(* Others commit: anything, or what they do with our message. A transaction that is open holds the message's row. *)
-IsFree == primary.message = "free" \/ (primary.message = "us" /\ ~lasts /\ ~ours.isOpen)
+(* Others commit: anything, or what they do with our message. A transaction that is open holds the message's row. The   *)
+(* rule about their locks is kept by receivers, but not by cancel, unlock, purge_queue and release_session.              *)
+IsFree == \/ primary.message = "free"
+          \/ primary.message = "us" /\ ~ours.isOpen /\ (~lasts \/ ~Rule("others leave a lock that lasts"))
 
 CommitOthers ==
     /\ primary.next <= MaxXid

@@ -20,6 +20,17 @@ INVARIANTS = {
         "ReportedStatesAreTrue",
     ),
     "InDoubt": ("NothingIsDoneTwice", "NothingIsLost", "MostIsKnown"),
+    "Batch": ("NothingTakesEffectTwice", "SettlementsAreLegal", "ReportedStatesAreTrue"),
+    "SessionLife": (
+        "NothingTakesEffectTwice",
+        "NothingIsLost",
+        "TheHolderDecides",
+        "NoTransactionIsOvertaken",
+        "ReportedStatesAreTrue",
+    ),
+    "Forward": ("NothingTakesEffectTwice", "NothingIsLost", "EverythingArrives", "SettlementsAreLegal"),
+    "Handler": ("NothingTakesEffectTwice", "NothingIsLost", "ReportedStatesAreTrue"),
+    "Failover": ("NothingTakesEffectTwice", "AnswersAreTrue", "NothingIsDoneAgain", "OneHolds"),
 }
 
 
@@ -86,8 +97,42 @@ def life(name: str, messages: str, tokens: int, deliveries: int, crashes: int) -
 
 LIFE = life("life of a message", "1", 2, 1, 1)
 LIVES = life("lives of two messages", "1, 2", 1, 1, 0)
+BATCH = Model("batches", "Batch", 'Receivers={"A", "B"} Messages={1, 2} MaxTokens=2')
+MORE_BATCHES = Model("batches, more receives", "Batch", 'Receivers={"A", "B"} Messages={1, 2} MaxTokens=3')
+SESSION_LIFE = Model(
+    "life in a session", "SessionLife", 'Receivers={"A", "B"} Messages={1} MaxTokens=2 MaxDeliveries=2 MaxBreaks=1'
+)
+SESSION_ORDER = Model(
+    "order in a session", "SessionLife", 'Receivers={"A", "B"} Messages={1, 2} MaxTokens=2 MaxDeliveries=2 MaxBreaks=0'
+)
+FORWARDS = Model("forwarding", "Forward", 'Queues={1, 2, 3} Receivers={"A"} MaxTokens=1 MaxChanges=3')
+FORWARDED = Model("forwarding under locks", "Forward", 'Queues={1, 2} Receivers={"A", "B"} MaxTokens=2 MaxChanges=1')
+PINNED = Model("work in a transaction", "Handler", "Begins=TRUE MaxTx=3")
+UNPINNED = Model("work without a transaction", "Handler", "Begins=FALSE MaxTx=2")
+FAILOVER = Model("life across failovers", "Failover", 'Receivers={"A", "B"} MaxXid=2 MaxTokens=2 MaxRuns=2')
 
-MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, MESSAGE_SESSIONS, EPOCHS, SENDS, SETTLES, LIVES, LIFE)
+MODELS = (
+    CLAIMED,
+    RESTORE,
+    SEQUENCE,
+    SAVEPOINTS,
+    HELD,
+    SESSION,
+    MESSAGE_SESSIONS,
+    EPOCHS,
+    SENDS,
+    SETTLES,
+    LIVES,
+    LIFE,
+    BATCH,
+    SESSION_ORDER,
+    SESSION_LIFE,
+    FORWARDS,
+    FORWARDED,
+    UNPINNED,
+    PINNED,
+    FAILOVER,
+)
 
 # Each line is a twin: the model in which TLC finds a counterexample, and the rules that are left out.
 TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
@@ -155,6 +200,7 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
         )
     ),
     (SETTLES, "a failover may have forgotten the lock"),
+    (SETTLES, "others leave a lock that lasts"),
     # of receive, sweep, resubmit
     (LIFE, "a delivery draws a token"),
     (LIFE, "a receive leaves what is locked"),
@@ -168,6 +214,50 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     (LIFE, "a refusal aborts the transaction", "work begins with a pin"),
     (LIFE, "an abort takes the settlement back"),
     (LIFE, "a broken COMMIT is asked about"),
+    # of _lock_proven and _settlement_results, in Python of flows/batches.py
+    (BATCH, "each lock of a batch is proved"),
+    (BATCH, "each lock of a batch is reported apart"),
+    (BATCH, "a lost lock hides no other"),
+    (BATCH, "a lost lock aborts the caller's batch"),
+    (MORE_BATCHES, "each message in doubt is asked about"),
+    (BATCH, "an expired lock proves no settlement"),
+    # of accept_session, release_session, receive_from_session, set_session_state, _prove_sessions, resolve
+    (SESSION_LIFE, "a transaction keeps the session"),
+    (SESSION_LIFE, "a receive proves the session's lock"),
+    (SESSION_LIFE, "a release proves the session's lock"),
+    (SESSION_ORDER, "a delayed message holds its successors up"),
+    (SESSION_LIFE, "a settlement proves the message's token"),
+    (SESSION_LIFE, "a settlement proves the session's token"),
+    (SESSION_LIFE, "a state is written under the session's lock"),
+    (SESSION_LIFE, "a younger row proves nothing"),
+    # of _set_forwarding, drop_queue, _forward_waiting, _forward
+    (FORWARDS, "forwarding is changed by one after the other"),
+    (FORWARDS, "forwarding leads nowhere back"),
+    (FORWARDS, "a change holds its target"),
+    (FORWARDS, "a target of others is not dropped"),
+    (FORWARDS, "a forward holds its target"),
+    (FORWARDS, "a forward looks whether its target is there"),
+    (FORWARDED, "a forward leaves what is locked"),
+    (FORWARDED, "a forward skips what a transaction holds"),
+    (FORWARDED, "a settlement proves the queue and the token"),
+    # of in_transaction, complete, and flows/processing.py
+    (PINNED, "a pinned message is settled in its transaction"),
+    (PINNED, "the database is asked about a settlement by the work"),
+    (PINNED, "an undone settlement is refused"),
+    (UNPINNED, "a savepoint has an id of its own"),
+    (UNPINNED, "a settlement that is left open is refused"),
+    # of receive and resolve
+    (FAILOVER, "a token is random"),
+    *(
+        (FAILOVER, rule)
+        for rule in (
+            "a standby knows no outcome",
+            "an id names its timeline",
+            "an id names its run on the timeline",
+            "an open transaction is in progress",
+            "a failover may have forgotten the lock",
+        )
+    ),
 )
 
 # Rules that can be left out without a loss, and why each exists.
