@@ -393,6 +393,7 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
     "57014": OperationTimeoutError,  # query_canceled
     "42501": AccessDeniedError,
     "3F000": SchemaVersionError,
+    "42703": SchemaVersionError,
     "42883": SchemaVersionError,
     "42P01": SchemaVersionError,
     "57P01": ConnectionLostError,  # admin_shutdown

@@ -167,6 +167,15 @@ def test_a_schema_newer_than_the_code_is_refused_and_left_alone(database: Databa
     assert schema.current(database.dsn) == "9999_future"
 
 
+def test_a_schema_that_lacks_a_field_of_messages_is_refused_by_name(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("alter type pgqueue.received_message rename attribute partition_key to of_another_version")
+    with QueueClient(database.dsn) as client:
+        client.create_queue("orders")
+        with pytest.raises(SchemaVersionError, match='"partition_key" does not exist.*run `pgqueue migrate`'):
+            client.queue("orders").receive()
+
+
 def test_a_missing_or_invalid_index_does_not_stop_a_role_that_may_not_build_it(
     empty_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:

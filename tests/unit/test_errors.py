@@ -162,6 +162,7 @@ def test_a_verdict_survives_the_way_to_another_process() -> None:
         ("28000", errors.AccessDeniedError),
         ("3F000", errors.SchemaVersionError),
         ("42883", errors.SchemaVersionError),
+        ("42703", errors.SchemaVersionError),
         ("42P01", errors.SchemaVersionError),
         ("57P01", errors.ConnectionLostError),
         ("53300", errors.ConnectionLostError),
