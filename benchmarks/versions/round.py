@@ -28,7 +28,7 @@ from benchmarks.chaos.processes import Member
 from benchmarks.chaos.round import TICK, Result, Round, Watch
 from benchmarks.versions import rules
 from benchmarks.versions.kinds import EXPIRING, INSTALL, OURS, REPORTS
-from benchmarks.versions.rules import SCHEDULES, Migration, Pickup, Week
+from benchmarks.versions.rules import QUIET, SCHEDULES, Migration, Pickup, Week
 from pgqueue import Message
 from pgqueue.schema import files
 from pgqueue.testing import Database, ThrowawayServer
@@ -246,6 +246,8 @@ class WeekRound(Round):
         self.phases[-1].end()
         self.phases.append(Phase(release.version))
         self.operator.migrate(release)
+        self.operator.await_listeners([each.version for each in earlier])
+        self._work(2 * QUIET)
         for each in earlier:
             self.operator.send_to_listener(each.version)
         for each in earlier:
@@ -296,6 +298,7 @@ class WeekRound(Round):
             reports=[due for (due,) in self._rows(REPORTED)],
             passed=ended - began,
             expiring=EXPIRING,
+            logged=[line for log in self.books.glob("*.log") for line in log.read_text().splitlines()],
             kept=self._kept(result),
         )
         known = [each for each in result.violations if each.rule != "surprises"]  # rules.errors judges them

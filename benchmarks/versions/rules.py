@@ -10,15 +10,23 @@ from itertools import pairwise
 
 from benchmarks.chaos.evidence import Evidence
 from benchmarks.chaos.history import Operation, Outcome
-from benchmarks.chaos.next_version import DROPPED, RENAMED
+from benchmarks.chaos.next_version import DROPPED, RENAMED, SUCCESSOR
 from benchmarks.chaos.rules import Violation
 
 #: The version of an actor, by its name.
 VERSION = re.compile(r"version (\d)\b")
 #: A verb that a schema lacks, as an error names it; in plain SQL without the library's remedy.
+HELPERS = "|".join(rf"{name}(?:_\d)?" for name in RENAMED)
 MISSING = r"function pgqueue\.{}\(.*\) does not exist"
 REMEDY = "run `pgqueue migrate`"
 NEWER = "A newer pgqueue migrated the database"
+
+#: That of a lock that is lost, as each lock is when the clock is moved by hours.
+LOCK_LOST = "PQ001"
+#: Of calls that meet a migration: a deadlock with it, other columns than a function had, a function that is gone.
+OF_A_MIGRATION = ("40P01", "42804", "XX000")
+#: A listener has waited for so many seconds when a message is sent to it.
+QUIET = 0.5
 
 #: Schedules of a week: name, and how far apart their due times are.
 SCHEDULES = {"hourly": timedelta(hours=1), "nightly": timedelta(days=1)}
@@ -38,7 +46,7 @@ class Migration:
 
 @dataclass(frozen=True)
 class Pickup:
-    """A message to a listener that had waited since before a migration; in seconds, or never."""
+    """A message to a listener of an earlier version after a migration: how long it took, or never."""
 
     message: str
     version: int
@@ -49,7 +57,8 @@ class Pickup:
 @dataclass(frozen=True)
 class Week:
     """``reports`` are the messages of schedules that were done; ``passed`` is how long the schedules ran by the
-    database's clock. ``kept`` has for each queue the messages that were done, and those in its history."""
+    database's clock. ``logged`` is what the library has logged. ``kept`` has for each queue how many messages were
+    done, and how many are in its history."""
 
     operations: Sequence[Operation]
     migrations: Sequence[Migration]
@@ -58,6 +67,7 @@ class Week:
     reports: Sequence[str]
     passed: timedelta
     expiring: str
+    logged: Sequence[str] = ()
     kept: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -76,27 +86,33 @@ def is_refused_by_name(operation: Operation, migrations: Sequence[Migration]) ->
     newest = max((each.to for each in migrations if each.began <= operation.ended), default=1)
     settled = max((each.to for each in migrations if each.ended <= operation.invoked), default=1)
     is_early = version > settled and re.search(MISSING.format(r"\w+"), error)
-    is_late = version < newest == 3 and re.search(MISSING.format(DROPPED), error)
+    is_late = version == 1 and newest == 3 and re.search(MISSING.format(DROPPED), error)
     return bool(is_early or is_late) and REMEDY in error
 
 
 def is_of_a_migration(operation: Operation, migrations: Sequence[Migration]) -> bool:
-    """Whether the call met a migration: a deadlock, or a function that ran called a helper that was gone."""
-    error = str(operation.facts.get("error"))
+    """Whether the call met a migration, and no error but those that this explains came of it."""
+    error, sqlstate = str(operation.facts.get("error")), operation.facts.get("sqlstate")
     if not any(each.overlaps(operation) for each in migrations):
         return False
-    helpers = "|".join(rf"{name}(_\d)?" for name in RENAMED)
-    return error.startswith("TransactionConflictError: ") or bool(re.search(MISSING.format(f"({helpers})"), error))
+    return sqlstate in OF_A_MIGRATION or bool(re.search(MISSING.format(f"({HELPERS})"), error))
 
 
 def errors(week: Week) -> Iterator[Violation]:
     """Each error is a refusal by name, one of a migration, or of a lock that ran out when the clock was moved."""
     for operation in week.operations:
-        error = operation.facts.get("error")
-        if error is None or error.startswith("LockLostError"):
+        if "error" not in operation.facts or operation.facts.get("sqlstate") == LOCK_LOST:
             continue
         if not is_refused_by_name(operation, week.migrations) and not is_of_a_migration(operation, week.migrations):
-            yield Violation("errors", f"no migration explains this: {error}", (operation,))
+            yield Violation("errors", f"no migration explains this: {operation.facts['error']}", (operation,))
+
+
+def logs(week: Week) -> Iterator[Violation]:
+    """Workers, whose errors are in their logs, missed only what is gone, or what is not there yet."""
+    for line in week.logged:
+        missed = re.search(MISSING.format(r"(\w+)"), line)
+        if missed and not re.fullmatch(f"{HELPERS}|receive|{SUCCESSOR}", missed[1]):
+            yield Violation("errors", f"a worker missed what no version has dropped: {line}")
 
 
 def too_early(week: Week) -> Iterator[Violation]:
@@ -131,12 +147,13 @@ def dropped(week: Week) -> Iterator[Violation]:
 
 
 def listening(week: Week) -> Iterator[Violation]:
-    """A listener gets the message that comes after a migration, in the call by which it waited since before it."""
+    """A listener, which does not poll, gets the message that comes after a migration in the call by which it waits."""
     for pickup in week.pickups:
         calls = [
             each for each in week.operations if each.verb == "wait" and pickup.message in each.facts.get("ids", ())
         ]
-        waited = [each for each in calls if each.invoked < pickup.after.began]
+        sent = [each for each in week.operations if each.verb == "send" and pickup.message in each.facts["ids"]]
+        waited = [each for each in calls if any(each.invoked + QUIET < send.invoked for send in sent)]
         if pickup.seconds is None or not waited:
             how = "was not picked up" if pickup.seconds is None else "was picked up by a poll"
             yield Violation(
@@ -172,7 +189,7 @@ def history(week: Week) -> Iterator[Violation]:
             yield Violation("history", f"{done} messages of {queue} were done, and the history has {kept}")
 
 
-RULES = (errors, too_early, ways_back, dropped, listening, schedules, expiry, history)
+RULES = (errors, logs, too_early, ways_back, dropped, listening, schedules, expiry, history)
 
 
 def judge(week: Week) -> list[Violation]:

@@ -51,7 +51,11 @@ def test_a_migration_that_drops_a_verb_of_old_clients_is_found(place: Arena, tmp
 
 
 def call(verb: str, version: int, began: float, error: str | None = None, **facts: object) -> Operation:
-    outcome, facts = (Outcome.FAIL, {**facts, "error": error}) if error else (Outcome.OK, facts)
+    """Of an error, its first word may be an SQLSTATE."""
+    if error:
+        sqlstate = error.partition(" ")[0] if error[:2] in ("40", "42", "PQ", "XX") else None
+        facts |= {"error": error, "sqlstate": sqlstate}
+    outcome = Outcome.FAIL if error else Outcome.OK
     actor = f"version {version} home at q.0"
     return Operation(f"{verb}-{version}-{began}", verb, actor, "q", began, began + 0.5, outcome, facts)
 
@@ -68,12 +72,13 @@ TO_2, TO_3 = Migration(2, 10, 12), Migration(3, 20, 22)
 DUE = datetime(2030, 1, 1, 2, tzinfo=UTC)
 OPERATIONS = (
     call("wait", 1, 1, ids=["one"]),
+    call("send", 1, 13, ids=["one"]),
     call("receive", 2, 5, missing("receive")),
     call("receive", 1, 11, missing("_take_turn")),
-    call("settle", 1, 11, "TransactionConflictError: deadlock detected."),
+    call("settle", 1, 11, "40P01 deadlock detected"),
     call("migrate", 1, 13, BACK),
     call("receive", 3, 15, missing("receive")),
-    call("settle", 2, 16, "LockLostError: the lock is lost."),
+    call("settle", 2, 16, "PQ001 the lock is lost"),
     call("peek", 1, 24, missing("peek")),
     call("migrate", 2, 25, BACK),
 )
@@ -117,7 +122,7 @@ def test_a_week_in_which_all_is_refused_by_name_is_good() -> None:
         call("peek", 2, 24, missing("peek")),  # this version has to know better
         call("receive", 2, 14, missing("receive")),  # the migration is over
         call("receive", 1, 14, missing("_take_turn")),
-        call("settle", 1, 14, "TransactionConflictError: deadlock detected."),
+        call("settle", 1, 14, "40P01 deadlock detected"),
         call("peek", 1, 24, "PGQueueError: function pgqueue.peek(queue => text) does not exist"),
         call("peek", 1, 24, missing("peek").partition(": run")[0]),  # without the remedy
         call("surprise", 1, 11, "KeyError: 'note_2'"),
@@ -128,23 +133,28 @@ def test_an_error_that_no_migration_explains(operation: Operation) -> None:
     assert broken(with_call(operation)) == {"errors"}
 
 
+def test_a_worker_that_misses_what_no_version_has_dropped() -> None:
+    assert broken(replace(GOOD, logged=[missing("_take_turn_2"), missing("receive")])) == set()
+    assert broken(replace(GOOD, logged=[missing("complete_batch")])) == {"errors"}
+
+
 def test_a_version_that_is_not_refused_before_its_migration() -> None:
-    assert broken(without(1)) == {"refusals"}
+    assert broken(without(2)) == {"refusals"}
 
 
 def test_a_way_back_that_is_open_or_that_is_not_tried() -> None:
     assert broken(with_call(call("migrate", 2, 26))) == {"refusals"}
-    assert broken(without(8)) == {"refusals"}
+    assert broken(without(9)) == {"refusals"}
 
 
 def test_a_dropped_verb_that_still_answers_or_is_not_called() -> None:
     assert broken(with_call(call("peek", 1, 26))) == {"refusals"}
-    assert broken(without(7)) == {"refusals"}
+    assert broken(without(8)) == {"refusals"}
 
 
 def test_a_listener_that_is_not_woken_or_polls() -> None:
     assert broken(replace(GOOD, pickups=(Pickup("one", 1, TO_2, None),))) == {"listening"}
-    assert broken(replace(GOOD, operations=(*OPERATIONS[1:], call("wait", 1, 13, ids=["one"])))) == {"listening"}
+    assert broken(replace(GOOD, operations=(*OPERATIONS[1:], call("wait", 1, 12.8, ids=["one"])))) == {"listening"}
 
 
 def test_a_due_time_that_is_left_out_or_done_twice() -> None:
