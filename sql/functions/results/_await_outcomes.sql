@@ -12,7 +12,7 @@ as $$
 declare
     moment timestamptz := pgqueue.clock();
     until  timestamptz := date_bin(
-        interval '5 seconds', moment + least(lasts, interval '1 hour'), timestamptz 'epoch') + interval '5 seconds';
+        interval '5 seconds', moment + greatest(least(lasts, interval '1 hour'), interval '0'), timestamptz 'epoch') + interval '5 seconds';
     wanted integer[];
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43

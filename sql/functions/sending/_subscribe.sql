@@ -16,7 +16,7 @@ as $$
 declare
     moment   timestamptz := pgqueue.clock();
     until    timestamptz := date_bin(
-        interval '5 seconds', moment + least(lasts, interval '1 hour'), timestamptz 'epoch') + interval '5 seconds';
+        interval '5 seconds', moment + greatest(least(lasts, interval '1 hour'), interval '0'), timestamptz 'epoch') + interval '5 seconds';
     wanted   integer[];
     extended integer[];
 begin

@@ -8,7 +8,8 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform pgqueue._refuse(
-        'PQ011', format('a message of queue %I is pinned in transaction %s, and this is not that transaction', queue, pinned_in),
+        'PQ011', format('a message of queue %s is pinned in transaction %s, and this is not that transaction',
+                        coalesce(quote_ident(queue), 'null'), pinned_in),
         'Leave COMMIT and ROLLBACK to the library, and settle the message in the transaction that the work was given.',
         'The work has ended the transaction that was begun for its message, or settles it on another connection.');
 end
