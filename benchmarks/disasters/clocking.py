@@ -44,8 +44,7 @@ class Clocks(Disaster):
         )
 
     def prepare(self) -> None:
-        with psycopg.connect(self.servers[0].dsn(NAME)) as connection:
-            install(connection)
+        make_movable(self.servers[0])
 
     def strike(self, fate: Fate) -> None:
         fate.move_clock(HOUR)
@@ -55,7 +54,18 @@ class Clocks(Disaster):
 
     def tidy_up(self) -> None:
         """Locks that last for an hour were waited for by moving the clock."""
-        self.servers[0].execute(SET_RIGHT, database=NAME)
+        set_right(self.servers[0])
+
+
+def make_movable(server: Cluster) -> None:
+    """Let the time pass for which messages wait, at the end of a round."""
+    with psycopg.connect(server.dsn(NAME)) as connection:
+        install(connection)
+
+
+def set_right(server: Cluster) -> None:
+    """Move the clock to the time of the machine."""
+    server.execute(SET_RIGHT, database=NAME)
 
 
 DISASTERS: Sequence[type[Disaster]] = (Clocks,)

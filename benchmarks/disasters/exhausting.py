@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
+from benchmarks.disasters.clocking import make_movable, set_right
 from benchmarks.disasters.cluster import Cluster
 from benchmarks.disasters.round import NAME, Disaster, Fate
 from pgqueue.embedded.account import Account
@@ -71,6 +72,13 @@ class NoMemory(Disaster):
     @classmethod
     def can_happen(cls) -> bool:
         return shutil.which("prlimit") is not None
+
+    def prepare(self) -> None:
+        """What fails several times is abandoned for several seconds."""
+        make_movable(self.servers[0])
+
+    def tidy_up(self) -> None:
+        set_right(self.servers[0])
 
     def strike(self, fate: Fate) -> None:
         server = self.servers[0]

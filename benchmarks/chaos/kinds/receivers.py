@@ -12,7 +12,8 @@ import tenacity
 
 import pgqueue
 from benchmarks.chaos.evidence import EFFECT
-from benchmarks.chaos.kinds.acting import HELD, Actor, Kind, deliveries, failing, remember
+from benchmarks.chaos.history import Outcome
+from benchmarks.chaos.kinds.acting import HELD, Actor, Kind, deliveries, failing, locks, remember
 from pgqueue import ReceivedMessage, ReceiveMode
 
 WAIT = timedelta(milliseconds=500)
@@ -123,8 +124,17 @@ class Process(Receiver):
                 stumbles = False
                 raise psycopg.errors.SerializationFailure("stumbled")
 
-        with self.actor.settling("complete", [received], effect=True, doubt=True) as operation:
-            pgqueue.process(received, work, retry=tenacity.Retrying(stop=tenacity.stop_after_attempt(3)))
+        try:
+            with self.actor.settling("complete", [received], effect=True, doubt=True) as operation:
+                pgqueue.process(received, work, retry=tenacity.Retrying(stop=tenacity.stop_after_attempt(3)))
+        except BaseException:
+            self._note_abandoned(received)
+            raise
+
+    def _note_abandoned(self, received: ReceivedMessage) -> None:
+        """When it gives up, it has abandoned the message, if it could."""
+        with self.actor.operation("settle", how="abandon", locks=locks([received])) as operation:
+            operation.outcome = Outcome.UNKNOWN
 
 
 class Bare(Receiver):
