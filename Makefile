@@ -18,7 +18,7 @@ unexport SOURCE_DATE_EPOCH
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers prose check audit docs generate words test-matrix test-pgbouncer test-schema test-azure budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos disasters versions dist wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers prose check audit docs generate words test-matrix test-pgbouncer test-schema test-azure fuzz budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos disasters versions dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -92,6 +92,12 @@ test-schema: $(READY) ## the contract, with pgqueue in the schema "Jobs of Acme"
 
 test-azure: $(READY) ## the Azure SDK's own live tests against the gateway: make test-azure ONLY="test_topic.py -n 2", or "samples send"
 	$(BIN)/python -m tests.gateway.azure $(ONLY)
+
+fuzz: MINUTES = 10
+fuzz: $(READY) ## hostile values, new ones each time, for functions, calls, commands, pages and frames: make fuzz MINUTES=10
+	@end=$$(($$(date +%s) + 60 * $(MINUTES))); until [ $$(date +%s) -ge $$end ]; do \
+	    $(BIN)/pytest --hypothesis-profile=thorough tests/*/test_fuzzed.py $(if $(ONLY),-k "$(ONLY)") || exit; \
+	done
 
 bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside raw psycopg; then with durable commits
 	$(BIN)/python -m benchmarks.sending --markdown benchmarks/results/sending.md

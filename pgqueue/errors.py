@@ -370,9 +370,12 @@ class DeadLetter(Exception):
     """
 
     def __init__(self, reason: str, description: str | None = None) -> None:
-        super().__init__(reason if description is None else f"{reason}: {description}")
+        super().__init__(reason, description)
         self.reason = reason
         self.description = description
+
+    def __str__(self) -> str:
+        return self.reason if self.description is None else f"{self.reason}: {self.description}"
 
 
 #: The classes with an SQLSTATE of their own, and those of PostgreSQL's.

@@ -24,7 +24,7 @@ REFUSAL = "ERROR:  out of memory"
 #: How often a backend is killed, and memory refused, at least.
 KILLS, REFUSALS = 3, 50
 #: So much more may a backend take, in bytes, so that its stack can grow.
-SPARE = 64 * 1024
+SPARE = 256 * 1024
 
 
 class KilledBackend(Disaster):

@@ -61,7 +61,7 @@ _beside = ""
 
 def advised(text: str) -> str:
     """Name the program in the commands that a text advises, and --schema if this command was given it."""
-    return ADVISED.sub(f"`{program} {_beside}", text)
+    return ADVISED.sub(lambda _: f"`{program} {_beside}", text)
 
 
 def advised_line(line: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from math import isfinite
+from sys import float_info
 from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
@@ -68,7 +68,9 @@ def whole(argument: str, value: Any, *, bits: int = 32, least: int | None = None
 
 
 def real(argument: str, value: Any) -> float | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)):
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= float_info.max
+    ):
         raise InvalidArgumentError(f"{argument} must be a number, not {shown(value)}")
     return value
 

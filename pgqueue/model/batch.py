@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 
 #: The time for which final messages of batches are scheduled, as ``pgqueue.batch_end()``.
 BATCH_END: Final = datetime(9000, 1, 1, tzinfo=UTC)
@@ -45,4 +46,4 @@ def batch_uuid(batch: object) -> UUID:
     try:
         return batch if isinstance(batch, UUID) else UUID(batch)  # type: ignore[arg-type]
     except (AttributeError, TypeError, ValueError):
-        raise InvalidArgumentError(f"the id of a batch must be a UUID, not {batch!r}") from None
+        raise InvalidArgumentError(f"the id of a batch must be a UUID, not {shown(batch)}") from None

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.arguments import NO_TEXT
+from pgqueue.model.arguments import NO_TEXT, shown
 
 T = TypeVar("T", "DeliveryError", "Resubmission")
 
@@ -88,7 +88,7 @@ def error_document(error: Any) -> dict[str, str | None]:
         InvalidArgumentError: it is no exception.
     """
     if not isinstance(error, BaseException):
-        raise InvalidArgumentError(f"error must be an exception, not {error!r}")
+        raise InvalidArgumentError(f"error must be an exception, not {shown(error)}")
     return {
         "type": storable(type_of(error))[:LONGEST_TYPE],
         "text": storable(text_of(error))[:LONGEST_TEXT] or None,

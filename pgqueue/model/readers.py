@@ -14,6 +14,7 @@ from typing import Any, Literal, Union
 from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 
 Reader = Callable[[Any], Any]
 
@@ -209,9 +210,9 @@ def _dict(read: Reader, value: Any) -> dict[str, Any]:
 
 def name_of(kind: Any) -> str:
     """The name of a type, for people."""
-    return (
-        f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
-    )
+    if isinstance(kind, type) and not typing.get_args(kind):
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return shown(kind)
 
 
 SIMPLE: dict[Any, Reader] = {

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import LiteralString
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 
 DEFAULT = "pgqueue"
 
@@ -42,7 +43,7 @@ def check_schema(schema: object) -> str:
     """
     if not isinstance(schema, str) or not VALID.fullmatch(schema):
         raise InvalidArgumentError(
-            f"schema must begin with a letter and have at most 40 letters, digits, spaces, - and _, not {schema!r}"
+            f"schema must begin with a letter and have at most 40 letters, digits, spaces, - and _, not {shown(schema)}"
         )
     if TAKEN.fullmatch(plain(schema)):
         raise InvalidArgumentError(

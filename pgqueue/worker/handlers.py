@@ -130,7 +130,7 @@ class Handlers:
         return chosen
 
     def _of(self, queues: Sequence[str]) -> dict[str, dict[str | None, Handler]]:
-        missing = [shown(queue) for queue in queues if not isinstance(queue, str) or queue not in self._by_queue]
+        missing = [shown(queue) for queue in queues if queue not in list(self._by_queue)]
         if missing:
             there = ", ".join(self._by_queue) or "none"
             raise InvalidArgumentError(f"no handler for {', '.join(missing)}: the queues with handlers are {there}")

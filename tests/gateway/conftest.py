@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import gc
+import logging
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,7 +21,7 @@ from cryptography.x509.oid import NameOID
 from pgqueue import QueueClient
 from pgqueue.testing import Database
 from tests.gateway.raw import RawClient
-from tests.gateway.serving import ANYWHERE, Served, served
+from tests.gateway.serving import ANYWHERE, Served, key_of, served
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -99,3 +100,46 @@ def raw(gateway: Served) -> Iterator[RawClient]:
     """A client of AMQP for frames of the test's own."""
     with RawClient(gateway.address) as client:
         yield client
+
+
+@pytest.fixture
+def unexpected() -> Iterator[list[str]]:
+    """The errors that the gateway has logged: none is due to a client."""
+    found: list[str] = []
+
+    class Collecting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(self.format(record))
+
+    handler = Collecting(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("pgqueue.gateway", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield found
+    for logger in loggers:
+        logger.removeHandler(handler)
+    assert found == []
+
+
+@pytest.fixture
+def orders(client: QueueClient) -> QueueClient:
+    client.create_queue("orders")
+    return client
+
+
+@pytest.fixture
+def connect(gateway: Served, database: Database, orders: QueueClient) -> Iterator[Callable[[], RawClient]]:
+    """Opens clients that have signed in."""
+    opened: list[RawClient] = []
+    key = key_of(database, "shop")
+
+    def one() -> RawClient:
+        client = RawClient(gateway.address)
+        opened.append(client)
+        assert client.sign_in("shop", key) == 0
+        client.open()
+        return client
+
+    yield one
+    for client in opened:
+        client.socket.close()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
@@ -38,48 +37,7 @@ from tests.gateway.raw import RawClient, message
 from tests.gateway.serving import Served, key_of, served
 from tests.patience import eventually
 
-
-@pytest.fixture(autouse=True)
-def unexpected() -> Iterator[list[str]]:
-    """The errors that the gateway has logged: none is due to a client."""
-    found: list[str] = []
-
-    class Collecting(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            found.append(self.format(record))
-
-    handler = Collecting(logging.ERROR)
-    loggers = [logging.getLogger(name) for name in ("pgqueue.gateway", "asyncio")]
-    for logger in loggers:
-        logger.addHandler(handler)
-    yield found
-    for logger in loggers:
-        logger.removeHandler(handler)
-    assert found == []
-
-
-@pytest.fixture
-def orders(client: QueueClient) -> QueueClient:
-    client.create_queue("orders")
-    return client
-
-
-@pytest.fixture
-def connect(gateway: Served, database: Database, orders: QueueClient) -> Iterator[Callable[[], RawClient]]:
-    """Opens clients that have signed in."""
-    opened: list[RawClient] = []
-    key = key_of(database, "shop")
-
-    def one() -> RawClient:
-        client = RawClient(gateway.address)
-        opened.append(client)
-        assert client.sign_in("shop", key) == 0
-        client.open()
-        return client
-
-    yield one
-    for client in opened:
-        client.socket.close()
+pytestmark = pytest.mark.usefixtures("unexpected")
 
 
 def is_served(connect: Callable[[], RawClient]) -> bool:

@@ -172,7 +172,7 @@ def test_a_schema_that_lacks_a_field_of_messages_is_refused_by_name(database: Da
         connection.execute("alter type pgqueue.received_message rename attribute partition_key to of_another_version")
     with QueueClient(database.dsn) as client:
         client.create_queue("orders")
-        with pytest.raises(SchemaVersionError, match='"partition_key" does not exist.*run `pgqueue migrate`'):
+        with pytest.raises(SchemaVersionError, match=r'"partition_key" does not exist.*run `pgqueue migrate`'):
             client.queue("orders").receive()
 
 

@@ -1,0 +1,28 @@
+-- Calls that once raised an error of PostgreSQL's own, or broke what came after them. The variables are those of examples.
+select pgqueue.abandon(:'queue', :'number', :'token', delay => '178000000 years');
+select pgqueue.abandon_batch(:'queue', array[:'number'::bigint], array[:'token'::uuid], delay => '178000000 years');
+select pgqueue.postpone(:'queue', :'number', :'token', '2147483647 days');
+select pgqueue.renew_lock(:'queue', :'number', :'token', '-178000000 years');
+select pgqueue.renew_lock_batch(:'queue', array[:'number'::bigint], array[:'token'::uuid], '178000000 years');
+select pgqueue.receive(:'queue', lock_duration => '178000000 years');
+select pgqueue.receive_dead_letters(:'queue', lock_duration => '178000000 years');
+select pgqueue.receive_deferred(:'queue', array[:'deferred'::bigint], '178000000 years');
+select pgqueue.renew_claim(:'consumer', '178000000 years', :'claim', :'epoch');
+select pgqueue.delete_matching(:'queue', older_than => '2147483647 days');
+select pgqueue.find_messages(:'queue', older_than => '2147483647 days');
+select pgqueue.find_messages(:'queue', after => 9223372036854775807);
+select pgqueue.resubmit(:'queue', older_than => '2147483647 days');
+select pgqueue.resubmit(:'queue', after => 9223372036854775807);
+select pgqueue.purge_dead_letters(:'queue', older_than => '2147483647 days');
+select pgqueue.record_effect(:'queue', 'id', keep => '178000000 years');
+select pgqueue.publish(:'queue', array[:'staged'], 0, 'job', 1, keep => '178000000 years');
+select pgqueue.publish(:'queue', array['unknown', null], 1);
+select pgqueue.publish(:'queue', array[''], 1);
+call pgqueue.sweep_all(lasts => '2147483647 days');
+select pgqueue._subscribe(array[:'queue'], '-178000000 years');
+select pgqueue._await_outcomes(array[:'queue'], '-178000000 years');
+select pgqueue._refuse_transaction(null, '3');
+select pgqueue.heartbeat(:'worker', 'host', 1, '1.0', array[:'queue'], 8, handled => null);
+select pgqueue.heartbeat(:'worker', repeat('x', 256), 1, '1.0', array[:'queue'], 8);
+select pgqueue.heartbeat(:'worker', 'host', 1, '1.0', array[:'queue'], 8, uptime => '178000000 years');
+select pgqueue.heartbeat(:'worker', 'host', 1, '1.0', array[:'queue'], 8, failing => '[]');
