@@ -74,7 +74,7 @@ class NoMemory(Disaster):
         return shutil.which("prlimit") is not None
 
     def prepare(self) -> None:
-        """What fails several times is abandoned for several seconds."""
+        """A message that has failed several times is abandoned for several seconds."""
         make_movable(self.servers[0])
 
     def tidy_up(self) -> None:
