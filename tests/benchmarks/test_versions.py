@@ -13,11 +13,10 @@ from benchmarks.chaos.__main__ import Arena, arena
 from benchmarks.chaos.evidence import Evidence, Stored
 from benchmarks.chaos.history import Operation, Outcome
 from benchmarks.versions import report
-from benchmarks.versions.round import VERSIONS, Played, play
+from benchmarks.versions.round import Played, play
 from benchmarks.versions.rules import SCHEDULES, Migration, Pickup, Week, judge
 from pgqueue.testing.database import created
 
-PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 SECONDS = 6.0
 
 
@@ -171,9 +170,3 @@ def test_a_message_that_outlives_its_time() -> None:
 
 def test_a_history_without_a_message_that_was_done() -> None:
     assert broken(replace(GOOD, kept={"transaction": (5, 4)})) == {"history"}
-
-
-@pytest.mark.core
-def test_the_page_has_a_row_for_every_phase() -> None:
-    table = PAGE.read_text().partition(report.HEADING)[2].partition("\n\n")[0]
-    assert [line.split(" | ")[0] for line in table.splitlines() if line] == [f"| schema {each}" for each in VERSIONS]
