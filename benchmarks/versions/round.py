@@ -108,13 +108,17 @@ class Pod(Member):
         """By the fork server of its version."""
         usual = forkserver.connect_to_new_process
         sys.path.insert(0, str(self.release.library))
-        os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (self.release.library, ROOT)))  # that of the server
+        path = os.pathsep.join(map(str, (self.release.library, ROOT)))
+        os.environ |= {
+            "PYTHONPATH": path,
+            "PYTHONSAFEPATH": "1",
+        }  # for the server; the folder where it starts has no say
         forkserver.connect_to_new_process = self.release.server.connect_to_new_process
         try:
             super()._start()
         finally:
             forkserver.connect_to_new_process = usual
-            del os.environ["PYTHONPATH"]
+            del os.environ["PYTHONPATH"], os.environ["PYTHONSAFEPATH"]
             sys.path.remove(str(self.release.library))
 
 

@@ -157,7 +157,7 @@ def test_a_listener_that_is_not_woken_or_polls() -> None:
 
 
 def test_a_due_time_that_is_left_out_or_done_twice() -> None:
-    assert broken(replace(GOOD, reports=GOOD.reports[:50] + GOOD.reports[51:])) == {"schedules"}
+    assert broken(replace(GOOD, reports=[*GOOD.reports[:50], *GOOD.reports[51:]])) == {"schedules"}
     assert broken(replace(GOOD, reports=[*GOOD.reports, GOOD.reports[50]])) == {"schedules"}
     assert broken(replace(GOOD, passed=timedelta(days=9))) == {"schedules"}
 

@@ -50,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("unexpected")
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 
 
-def fuzzed(max_examples: int) -> Any:
+def fuzzed(max_examples: int) -> settings:
     return settings(max_examples=max_examples, phases=PHASES, suppress_health_check=list(HealthCheck))
 
 
