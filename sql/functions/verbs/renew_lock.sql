@@ -26,7 +26,7 @@ begin
                      from pgqueue.message
                     where queue_id = source.id
                       and lane = 1 and position = renew_lock.sequence_number and lock_token = renew_lock.lock_token
-                      and greatest(locked_until, moment) < moment + coalesce(renew_lock.lock_duration, source.lock_duration)
+                      and locked_until < moment + coalesce(renew_lock.lock_duration, source.lock_duration)
                       for update of message skip locked) as held
              where name = renew_lock.queue and pgqueue._may_receive(receivers)) as free
      where ctid = place

@@ -30,7 +30,9 @@ declare
     ends    timestamptz[];
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
-    perform pgqueue._check_duration('lock_duration', renew_lock_batch.lock_duration);
+    if renew_lock_batch.lock_duration is not null then
+        perform pgqueue._check_duration('lock_duration', renew_lock_batch.lock_duration);
+    end if;
     if cardinality(sequence_numbers) between 1 and 100 then     -- fast path, as in pgqueue.renew_lock
         with prolonged as (
             update pgqueue.message
@@ -43,7 +45,7 @@ begin
                             where queue_id = source.id
                               and lane = 1 and position = any (sequence_numbers)
                               and lock_token = lock_tokens[array_position(sequence_numbers, position)]
-                              and greatest(locked_until, moment) < moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration)
+                              and locked_until < moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration)
                               for update of message skip locked) as held
                      where name = renew_lock_batch.queue and pgqueue._may_receive(receivers)) as free
              where ctid = place

@@ -26,7 +26,7 @@ TWINS = [
     ),
     Twin(
         "_lock_dead_letters_to_move",
-        "coalesce(after + 1, 0)",
+        "case when after < 9223372036854775807 then after + 1 else coalesce(after, 0) end",
         "0",
         test_dead_letter_queue.test_many_are_resubmitted_in_batches_each_after_the_last,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sql import test_session_messages, test_sessions, test_waiting_sessions
+from tests.sql import test_resolving, test_session_messages, test_sessions, test_waiting_sessions
 from tests.sql.twins.twin import Twin
 
 LOST = test_sessions.test_messages_of_a_lost_session_come_again_in_their_order
@@ -185,6 +185,12 @@ TOKENS = [
     ),
     Twin("_renew_session", " and lock_token = _renew_session.lock_token);", ");", LOST),
     Twin("release_session", "lock_token = release_session.lock_token", "true", LOST),
+    Twin(
+        "resolve",
+        "session.lock_token = resolve.lock_token",
+        "true",
+        test_resolving.test_a_session_that_was_released_proves_no_settlement,
+    ),
     Twin("get_session_state", "lock_token = get_session_state.lock_token", "true", LOST_TOKEN),
     Twin("set_session_state", " and lock_token = set_session_state.lock_token", "", LOST),
 ]
