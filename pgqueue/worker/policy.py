@@ -47,7 +47,8 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         count("transaction_attempts", self.transaction_attempts)
-        if (whole("max_attempts", self.max_attempts) or 1) < 1:
+        whole("max_attempts", self.max_attempts)
+        if self.max_attempts is not None and self.max_attempts < 1:
             raise InvalidArgumentError(
                 "max_attempts must be 1 or more, or None for the queue's max_delivery_count alone"
             )

@@ -289,7 +289,7 @@ def test_a_handler_that_outlives_the_grace_period_does_not_keep_the_process(
         (["shop:note"], "shop:note is a function: name the queue"),
         (["jobs:note"], "jobs:note is a task: name the Tasks that have it"),
         (["jobs:note", "orders"], "jobs:note is a task: name the Tasks that have it"),
-        (["shop:app", "nowhere"], "no handler for nowhere: the queues with handlers are orders, returns"),
+        (["shop:app", "nowhere"], "no handler for 'nowhere': the queues with handlers are orders, returns"),
         (["shop:app"], "returns"),  # which does not exist
         (["shop:mixed", "orders", "returns"], "must be coroutine functions, or none: shop.write is not one"),
         (["shop.py:note", "orders"], "write shop:note, without .py"),

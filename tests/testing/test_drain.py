@@ -61,7 +61,7 @@ def test_drain_calls_the_handler_that_is_registered_for_a_message(client: QueueC
     with pytest.raises(NoHandlerError, match="lost"):
         drain(orders, app)
     assert [message.body for message in orders.receive()] == [8]
-    with pytest.raises(InvalidArgumentError, match="no handler for others"):
+    with pytest.raises(InvalidArgumentError, match="no handler for 'others'"):
         drain(client.queue("others"), app)
 
 

@@ -225,7 +225,7 @@ def test_functions_that_cannot_be_registered_are_refused() -> None:
         register(print)
     with pytest.raises(InvalidArgumentError, match=r"takes \(message\) or \(message, tx\)"):
         register("orders")(lambda: None)
-    with pytest.raises(InvalidArgumentError, match="no handler for returns: the queues with handlers are none"):
+    with pytest.raises(InvalidArgumentError, match="no handler for 'returns': the queues with handlers are none"):
         app.only("returns")
     assert app.queues == ()
 

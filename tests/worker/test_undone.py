@@ -165,6 +165,7 @@ def test_process_and_drain_raise_when_the_handler_leaves_its_transaction_open(sc
         run(scene, runner, close)
     assert opened[1].context.state is ReceiveState.COMPLETING
     assert scene.effects() == []
+    asyncio.run(done(opened[0].close()))
 
 
 @pytest.mark.parametrize("runner", ["process", "drain"])
