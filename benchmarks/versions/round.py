@@ -112,7 +112,7 @@ class Pod(Member):
         os.environ |= {
             "PYTHONPATH": path,
             "PYTHONSAFEPATH": "1",
-        }  # for the server; the folder where it starts has no say
+        }  # else the folder where the server starts comes first
         forkserver.connect_to_new_process = self.release.server.connect_to_new_process
         try:
             super()._start()
