@@ -7,7 +7,7 @@ from datetime import datetime
 from os import getpid
 
 from benchmarks.disasters.cluster import Cluster
-from benchmarks.disasters.proxy import Proxy, address
+from benchmarks.disasters.proxy import Proxied
 from benchmarks.disasters.round import NAME, UNREACHABLE, Disaster, Fate
 
 #: For how long nothing comes through, in seconds: longer than locks last, and longer, or not, than both ends wait.
@@ -31,7 +31,7 @@ select not exists (
     select from pg_stat_activity where datname = %s and backend_type = 'client backend' and backend_start < %s)"""
 
 
-class BlackHole(Disaster):
+class BlackHole(Proxied):
     """A firewall forgets all connections; new ones come through when it is over."""
 
     name = "black hole"
@@ -44,18 +44,13 @@ class BlackHole(Disaster):
     for_good = True
 
     def make(self) -> Sequence[Cluster]:
-        self.proxy = Proxy()
         server = Cluster(**SERVER)
         # Of its own, as the port is always the same.
         server.listen_addresses = f"127.{1 + getpid() // 65536 % 250}.{getpid() // 256 % 256}.{getpid() % 256}"
         return [server]
 
-    def start(self) -> None:
-        super().start()
-        self.proxy.start(address(self.servers[0]))
-
     def dsn(self) -> str:
-        return f"{self.proxy.dsn(NAME)}&{CLIENT}"
+        return f"{super().dsn()}&{CLIENT}"
 
     def strike(self, fate: Fate) -> None:
         server = self.servers[0]
@@ -65,10 +60,6 @@ class BlackHole(Disaster):
             fate.examine()
         if self.for_good:
             server.wait_until(ARE_GONE, NAME, began)
-
-    def remove(self) -> None:
-        self.proxy.stop()
-        super().remove()
 
 
 class Stall(BlackHole):

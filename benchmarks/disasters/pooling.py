@@ -12,7 +12,7 @@ import psycopg
 
 from benchmarks.disasters.cluster import Cluster, dsn
 from benchmarks.disasters.promoting import HAS_CAUGHT_UP, IS_NOT_RECEIVING, WRITTEN, Promotion, promote
-from benchmarks.disasters.proxy import Proxy, address
+from benchmarks.disasters.proxy import Proxied, address
 from benchmarks.disasters.round import NAME, Disaster, Fate
 from benchmarks.disasters.upgrading import ROOT
 from pgqueue.testing.database import dsn as of_database
@@ -23,7 +23,7 @@ READ_ONLY = "25006"
 FIND = ROOT / ".ci" / "pgbouncer.py"
 
 
-class BehindProxy(Promotion):
+class BehindProxy(Proxied, Promotion):
     """The proxy leads to the standby before that is promoted, so clients meet a server that refuses to write."""
 
     name = "proxy"
@@ -31,27 +31,12 @@ class BehindProxy(Promotion):
     person = "lead the proxy to the standby, promote it"
     expected = frozenset({READ_ONLY})
 
-    def make(self) -> Sequence[Cluster]:
-        self.proxy = Proxy()
-        return super().make()
-
-    def start(self) -> None:
-        super().start()
-        self.proxy.start(address(self.servers[0]))
-
-    def dsn(self) -> str:
-        return self.proxy.dsn(NAME)
-
     def strike(self, fate: Fate) -> None:
         primary, standby = self.servers
         primary.kill()
         self.proxy.server = address(standby)
         fate.work(1)
         promote(standby, fate)
-
-    def remove(self) -> None:
-        self.proxy.stop()
-        super().remove()
 
 
 class BehindPgBouncer(Promotion):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from benchmarks.disasters.cluster import Cluster
+from benchmarks.disasters.round import NAME, Disaster
 from pgqueue.embedded.server import SOCKET
 
 #: A program for the kernel (BPF: ``ret 0``) that drops each packet that arrives at a socket, before TCP confirms it.
@@ -117,6 +118,28 @@ class Link:
             while carried := source.recv(65536):
                 target.sendall(carried)
         self.close()
+
+
+class Proxied(Disaster):
+    """The load reaches the first server through a proxy."""
+
+    def __init__(self) -> None:
+        self.proxy = self.make_proxy()
+        super().__init__()
+
+    def make_proxy(self) -> Proxy:
+        return Proxy()
+
+    def start(self) -> None:
+        super().start()
+        self.proxy.start(address(self.servers[0]))
+
+    def dsn(self) -> str:
+        return self.proxy.dsn(NAME)
+
+    def remove(self) -> None:
+        self.proxy.stop()
+        super().remove()
 
 
 def address(server: Cluster) -> Address:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from benchmarks.disasters.cluster import Cluster
-from benchmarks.disasters.proxy import Link, Proxy, address
-from benchmarks.disasters.round import NAME, Disaster, Fate
+from benchmarks.disasters.proxy import Link, Proxied, Proxy
+from benchmarks.disasters.round import Disaster, Fate
 
 #: A simple query; the answer is CommandComplete and ReadyForQuery.
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
@@ -20,33 +20,25 @@ ANSWER = len(b"C\x00\x00\x00\x0bCOMMIT\x00") + len(b"Z\x00\x00\x00\x05I")
 EVERY, TIMES = 4, 2
 
 
-class Torn(Disaster):
-    """All connections lead through a proxy."""
+class Torn(Proxied):
+    """The proxy cuts some of its connections."""
 
+    proxy: CuttingProxy
     name = "torn commits"
     fault = f"connections cut after each of the {len(COMMIT) + ANSWER + 1} bytes of the exchange of a COMMIT"
     person = "nothing"
 
+    def make_proxy(self) -> Proxy:
+        return CuttingProxy()
+
     def make(self) -> Sequence[Cluster]:
-        self.proxy = CuttingProxy()
         return [Cluster()]
-
-    def start(self) -> None:
-        super().start()
-        self.proxy.start(address(self.servers[0]))
-
-    def dsn(self) -> str:
-        return self.proxy.dsn(NAME)
 
     def strike(self, fate: Fate) -> None:
         self.proxy.is_cutting = True
         while len(self.proxy.cuts) <= len(COMMIT) + ANSWER or min(self.proxy.cuts.values()) < TIMES:
             fate.work(0.1)
         self.proxy.is_cutting = False
-
-    def remove(self) -> None:
-        self.proxy.stop()
-        super().remove()
 
 
 class CuttingProxy(Proxy):
