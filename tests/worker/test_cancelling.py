@@ -92,7 +92,8 @@ def test_without_notifications_it_is_noticed_at_the_next_renewal(scene: Scene) -
         assert handler.begun.wait(300)
         with scene.database.connect() as connection:
             connection.execute("set pgqueue.notify = off")
-            connection.execute("select pgqueue.cancel('q', %s)", [number])
+            cancel = "select pgqueue.cancel('q', %s)"  # false while the worker renews the lock
+            eventually(lambda: connection.execute(cancel, [number]).fetchone() == (True,))
         eventually(lambda: handler.noticed_at is not None)
     assert handler.bodies == ["slow"]
     assert scene.left() == []
