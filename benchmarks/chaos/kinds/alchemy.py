@@ -36,6 +36,10 @@ class Alchemy(Receiver):
                 operation.doubt = True
                 session.commit()
 
+    def close(self) -> None:
+        super().close()
+        self.engine.dispose()
+
     def _below_its_own(self, session: Session, received: ReceivedMessage, attempt: str) -> None:
         nested = session.begin_nested()
         work(session.connection(), received, attempt, session)
