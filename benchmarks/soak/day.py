@@ -21,6 +21,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PATIENCE = 300.0
 #: Longer than a step of the clock.
 LOCK = 5 * MINUTE
+#: Seconds for a minute at least: a client computes 500 due times ahead, and more only when it looks a minute later.
+STEP = 0.25
 FIRED = "create table fired (name text, due text primary key)"
 COUNT = "select count(*) from fired where name = %s"
 DEAD = "select count(*) from pgqueue.dead_letters"
@@ -48,11 +50,11 @@ SCHEDULES = (
 
 
 class Day:
-    """``seconds`` is how long it lasts. A worker in a process of its own receives the messages."""
+    """``seconds`` is how long it lasts: six minutes, or more. A worker in a process of its own receives the messages."""
 
     def __init__(self, database: Database, seconds: float) -> None:
         self._database = database
-        self._step = seconds * (MINUTE / DAY)
+        self._step = max(seconds * (MINUTE / DAY), STEP)
         with database.connect(autocommit=True) as connection:
             connection.execute(FIRED)
         with pgqueue.QueueClient(database.dsn) as client:

@@ -108,12 +108,6 @@ def test_a_day_passes_and_each_due_time_sends_one_message(database: Database) ->
     assert list(passing.end()) == []
 
 
-def test_minutes_that_are_late_pass_at_once(database: Database) -> None:
-    passing = Day(database, seconds=1.44)  # a minute of it takes less time than to move the clock
-    passing.pass_time()
-    assert list(passing.end()) == []
-
-
 def test_a_due_time_that_sends_nothing_is_found(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     passing = Day(database, seconds=1.44)
     with database.connect(autocommit=True) as connection:
