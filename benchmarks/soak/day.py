@@ -50,7 +50,7 @@ SCHEDULES = (
 
 
 class Day:
-    """``seconds`` is how long it lasts: six minutes, or more. A worker in a process of its own receives the messages."""
+    """It lasts ``seconds``: six minutes, or more. A worker in a process of its own receives the messages."""
 
     def __init__(self, database: Database, seconds: float) -> None:
         self._database = database
