@@ -61,6 +61,7 @@ TEXT = {
     "docs/security.md": "an error",
     "docs/spark-pipelines.md": "the path of a file",
     "docs/sweeper.md": "output of a sweep, and a line of a crontab",
+    "docs/timeouts.md": "settings of the server",
     "docs/workers.md": "output of psql",
 }
 
