@@ -61,7 +61,7 @@ def test_two_builds_have_the_same_hashes(tmp_path: Path) -> None:
 
 @pytest.mark.core
 def test_make_builds_with_the_date_of_hatchling() -> None:
-    command = ["make", "--eval", "epoch: ; @echo $${SOURCE_DATE_EPOCH-unset}", "epoch"]
+    command = ["make", "--no-print-directory", "--eval", "epoch: ; @echo $${SOURCE_DATE_EPOCH-unset}", "epoch"]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1"}
     made = subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True)
     assert made.stdout == "unset\n"
