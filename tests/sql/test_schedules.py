@@ -548,6 +548,22 @@ def test_a_clock_that_is_set_back_a_little_repeats_no_due_time(database: Databas
         assert len(sent) == len(set(sent))
 
 
+def test_a_clock_that_goes_on_by_hours_within_a_call_repeats_no_due_time(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        create(ann, catch_up="all")
+        bob.rows("select pgqueue.schedules_to_plan()")
+        ann.begin()
+        ann.rows("lock table pgqueue.schedule")
+        repairing = bob.starts(lambda: bob.rows("select pgqueue.schedules_to_plan()"))  # it has looked at the clock
+        stage.passes(3 * HOUR)
+        turn(ann)
+        ann.commit()
+        repairing.result()
+        turn(ann)
+        assert ann.values(SENT) == ids(*range(1, 181))
+
+
 def test_repairing_schedules_does_not_wait_for_a_firing(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

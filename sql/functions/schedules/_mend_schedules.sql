@@ -8,19 +8,19 @@ returns void
 language plpgsql
 as $$
 declare
-    moment timestamptz := pgqueue.clock();
-    known  pgqueue.schedule;
+    known pgqueue.schedule;
 begin
     for known in
         select *
           from pgqueue.schedule
-         where passed_until > greatest(moment + interval '1 hour', starts_at)
+         -- The clock that is read here is no older than any firing that is seen.
+         where passed_until > greatest(pgqueue.clock() + interval '1 hour', starts_at)
          order by id                                     -- by its index, where the caller forbids to scan tables
            for update skip locked
     loop
-        known.passed_until := greatest(moment, known.starts_at - interval '1 microsecond');
+        known.passed_until := greatest(pgqueue.clock(), known.starts_at - interval '1 microsecond');
         if known.cron is not null then
-            known.plan_at := moment;
+            known.plan_at := pgqueue.clock();
         end if;
         perform pgqueue._save_schedule(known);
     end loop;
