@@ -146,7 +146,7 @@ disasters: $(READY) ## restores, upgrades, promotions, full disks under load; on
 	    $(if $(SETTLE),--settle $(SETTLE)) $(if $(MARKDOWN),--markdown $(MARKDOWN))
 
 versions: MINUTES = 3
-versions: $(READY) ## three versions side by side, while a week passes: make versions MINUTES=60; the control: BREAKING=1
+versions: $(READY) ## three versions side by side, while a week passes: make versions MINUTES=20; the control: BREAKING=1
 	$(BIN)/python -m benchmarks.versions --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(BREAKING),--breaking) $(if $(MARKDOWN),--markdown $(MARKDOWN))
 

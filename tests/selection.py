@@ -39,7 +39,9 @@ MODES: dict[str, Callable[[Any], Hashable]] = {
 }
 
 #: The modules that benchmarks share.
-BENCHMARKS = ["benchmarks/report.py", "benchmarks/server.py", "benchmarks/spark", "benchmarks/working"]
+BENCHMARKS = [
+    "benchmarks/arguments.py", "benchmarks/report.py", "benchmarks/server.py", "benchmarks/spark", "benchmarks/working",
+]  # fmt: skip
 
 #: Folders and files of `tests`, and what each rests on besides itself and the queue.
 ROOMS: dict[str, Sequence[str]] = {

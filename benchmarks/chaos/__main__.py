@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.arguments import positive
 from benchmarks.chaos import display, histories
 from benchmarks.chaos.kinds import RECEIVERS, SENDERS, SESSIONS, spark
 from benchmarks.chaos.pair import Pair
@@ -165,9 +166,9 @@ def _play(
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     faults = "; ".join(f"{name}: {text}" for name, text in ALL.items())
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--minutes", type=positive, default=10.0)
     parser.add_argument("--seed", type=int, help="of the first round; drawn unless given")
-    parser.add_argument("--fire", type=float, default=FIRE, help="seconds of a round in which faults happen")
+    parser.add_argument("--fire", type=positive, default=FIRE, help="seconds of a round in which faults happen")
     parser.add_argument(
         "--only", type=faults_named, default=[], metavar="FAULT,FAULT", help=f"no faults but these; {faults}"
     )

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import psycopg
 
+from benchmarks.arguments import positive
 from benchmarks.peers.installing import NotInstalledError, install
 from benchmarks.peers.stage import ActError, Prepared, Stage, prepared
 from benchmarks.peers.systems import BY_NAME, SYSTEMS
@@ -86,7 +87,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--systems", type=partial(names, list(BY_NAME)), help="systems: raw,pgqueue,graphile-worker")
     parser.add_argument("--turns", type=int, help="how often; else what each workload needs")
     parser.add_argument("--pgmq", type=file, metavar="FILE", help="PGMQ's pgmq-extension/sql/pgmq.sql")
-    parser.add_argument("--held", type=float, default=Sizes.held, help="for how long W6 holds a snapshot, in seconds")
+    parser.add_argument("--held", type=positive, default=Sizes.held, help="how long W6 holds a snapshot, in seconds")
     parser.add_argument(
         "--markdown", type=Path, help="write the tables to this file, and all figures beside it, as JSON"
     )

@@ -14,6 +14,7 @@ import psutil
 import psycopg
 
 import pgqueue
+from benchmarks.arguments import positive
 from benchmarks.report import machine
 from benchmarks.server import running, version
 from benchmarks.soak.growth import Sample, growing, table
@@ -32,9 +33,9 @@ EFFECT = "create table effect (sequence_number bigint, at timestamptz default no
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=positive, default=30.0)
     parser.add_argument("--rate", type=int, default=200, help="messages a second")
-    parser.add_argument("--every", type=float, default=60.0, help="seconds between two looks")
+    parser.add_argument("--every", type=positive, default=60.0, help="seconds between two looks")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     with running() as server:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.arguments import positive
 from benchmarks.chaos.__main__ import MANY, SENDING, Arena, arena
 from benchmarks.chaos.history import Book
 from benchmarks.chaos.kinds import RECEIVERS, SESSIONS
@@ -189,9 +190,9 @@ def _look_away(moment: Moment) -> None: ...
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak.hours", description=__doc__)
-    parser.add_argument("--hours", type=float, default=8.0)
-    parser.add_argument("--every", type=float, default=60.0, help="seconds between two looks")
-    parser.add_argument("--pace", type=float, default=4.0, help="the pauses of senders are so many times as long")
+    parser.add_argument("--hours", type=positive, default=8.0)
+    parser.add_argument("--every", type=positive, default=60.0, help="seconds between two looks")
+    parser.add_argument("--pace", type=positive, default=4.0, help="the pauses of senders are so many times as long")
     parser.add_argument("--seed", type=int, default=1, help="of the choices of all actors")
     parser.add_argument(
         "--publish", action="store_true", help="write the table to docs/reliability.md, and its picture"

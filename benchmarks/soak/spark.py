@@ -20,6 +20,7 @@ import psycopg
 from pyspark.sql import DataFrame, SparkSession
 
 import pgqueue.spark
+from benchmarks.arguments import positive
 from benchmarks.report import machine
 from benchmarks.server import running, version
 from benchmarks.soak.growth import growing, table
@@ -70,9 +71,9 @@ TITLES = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak.spark", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--minutes", type=positive, default=60.0)
     parser.add_argument("--rate", type=int, default=2_000, help="messages a second")
-    parser.add_argument("--every", type=float, default=20.0, help="seconds between two looks")
+    parser.add_argument("--every", type=positive, default=20.0, help="seconds between two looks")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     with running() as server, tempfile.TemporaryDirectory(prefix="pgqueue-soak-") as directory:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.arguments import positive
 from benchmarks.chaos import display
 from benchmarks.chaos.__main__ import arena
 from benchmarks.disasters.report import write
@@ -50,7 +51,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.versions", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=3.0, help="for the week, besides joining and calming down")
+    parser.add_argument("--minutes", type=positive, default=3.0, help="for the week, besides joining and calming down")
     parser.add_argument("--seed", type=int, default=1, help="of the choices of all actors")
     parser.add_argument(
         "--breaking", action="store_true", help="the control: version 2 drops a verb that version 1 calls, which fails"

@@ -98,10 +98,16 @@ def is_of_a_migration(operation: Operation, migrations: Sequence[Migration]) -> 
     return sqlstate in OF_A_MIGRATION or bool(re.search(MISSING.format(f"({HELPERS})"), error))
 
 
+def is_of_a_lost_lock(operation: Operation) -> bool:
+    """Whether the lock had run out: a call is refused, and a worker cancels the task that holds it."""
+    is_cancelled = operation.queue == "worker-tasks" and operation.facts.get("error") == "CancelledError"
+    return is_cancelled or operation.facts.get("sqlstate") == LOCK_LOST
+
+
 def errors(week: Week) -> Iterator[Violation]:
     """Each error is a refusal by name, one of a migration, or of a lock that ran out when the clock was moved."""
     for operation in week.operations:
-        if "error" not in operation.facts or operation.facts.get("sqlstate") == LOCK_LOST:
+        if "error" not in operation.facts or is_of_a_lost_lock(operation):
             continue
         if not is_refused_by_name(operation, week.migrations) and not is_of_a_migration(operation, week.migrations):
             yield Violation("errors", f"no migration explains this: {operation.facts['error']}", (operation,))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.arguments import positive
 from benchmarks.report import machine
 from benchmarks.server import running, version
 from benchmarks.working import draining, idling, pickup, snapshot
@@ -22,8 +23,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.working", description=__doc__)
     parser.add_argument("--messages", type=int, default=40_000, help="in each run of a fast way; fewer in transactions")
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=10.0, help="for how long pickup and idling are measured")
-    parser.add_argument("--hold", type=float, default=60.0, help="for how long a snapshot is held, in seconds")
+    parser.add_argument("--seconds", type=positive, default=10.0, help="for how long pickup and idling are measured")
+    parser.add_argument("--hold", type=positive, default=60.0, help="for how long a snapshot is held, in seconds")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--markdown", type=Path, help="write the tables to this file, too")
     options = parser.parse_args()

@@ -1,18 +1,19 @@
-"""The rules for a week with three versions on stories made by hand, and the control of ``make versions``."""
+"""A week of seconds with three versions, its control, and the rules on stories made by hand."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.__main__ import arena
+from benchmarks.chaos.__main__ import Arena, arena
 from benchmarks.chaos.evidence import Evidence, Stored
 from benchmarks.chaos.history import Operation, Outcome
 from benchmarks.versions import report
-from benchmarks.versions.round import VERSIONS, play
+from benchmarks.versions.round import VERSIONS, Played, play
 from benchmarks.versions.rules import SCHEDULES, Migration, Pickup, Week, judge
 from pgqueue.testing.database import created
 
@@ -20,14 +21,33 @@ PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 SECONDS = 6.0
 
 
+@pytest.fixture(scope="module")
+def place() -> Iterator[Arena]:
+    with arena() as place:
+        yield place
+
+
+def a_week(place: Arena, directory: Path, *, breaking: bool = False) -> Played:
+    with created(place.server.dsn(), place.template) as database:
+        return play(place.server, database, 1, SECONDS, directory, breaking=breaking)
+
+
 @pytest.mark.timeout(900)  # a slow machine takes long to migrate and to drain
-def test_a_migration_that_drops_a_verb_of_old_clients_is_found(tmp_path: Path) -> None:
-    with arena() as place, created(place.server.dsn(), place.template) as database:
-        played = play(place.server, database, 1, SECONDS, tmp_path, breaking=True)
-    found = played.result.violations
+def test_three_versions_side_by_side_lose_and_double_nothing(place: Arena, tmp_path: Path) -> None:
+    played = a_week(place, tmp_path)
+    assert played.result.violations == (), "\n".join(map(str, played.result.violations[:5]))
+    rows = list(report.rows(played))
+    assert [row.phase for row in rows] == ["schema 1", "schema 2", "schema 3"]
+    assert all(row.messages and row.refused for row in rows)
+    assert [pickup.version for pickup in played.week.pickups] == [1, 1, 2]
+    assert played.week.passed > timedelta(days=7)
+
+
+@pytest.mark.timeout(900)
+def test_a_migration_that_drops_a_verb_of_old_clients_is_found(place: Arena, tmp_path: Path) -> None:
+    found = a_week(place, tmp_path, breaking=True).result.violations
     assert {"errors", "liveness"} <= {each.rule for each in found}
     assert any("function pgqueue.complete(" in each.text for each in found)
-    assert [row.phase for row in report.rows(played)] == ["schema 1", "schema 2"]
 
 
 def call(verb: str, version: int, began: float, error: str | None = None, **facts: object) -> Operation:
@@ -86,6 +106,10 @@ def with_call(operation: Operation) -> Week:
     return replace(GOOD, operations=(*OPERATIONS, operation))
 
 
+def cancelled(queue: str) -> Operation:
+    return replace(call("settle", 2, 5, "CancelledError"), queue=queue)
+
+
 def without(number: int) -> Week:
     return replace(GOOD, operations=(*OPERATIONS[:number], *OPERATIONS[number + 1 :]))
 
@@ -141,6 +165,11 @@ def test_a_due_time_that_is_left_out_or_done_twice() -> None:
     assert broken(replace(GOOD, reports=[*GOOD.reports[:50], *GOOD.reports[51:]])) == {"schedules"}
     assert broken(replace(GOOD, reports=[*GOOD.reports, GOOD.reports[50]])) == {"schedules"}
     assert broken(replace(GOOD, passed=timedelta(days=9))) == {"schedules"}
+
+
+def test_a_worker_cancels_tasks_whose_locks_are_lost_and_nothing_else_is_cancelled() -> None:
+    assert broken(with_call(cancelled("worker-tasks"))) == set()
+    assert broken(with_call(cancelled("transaction"))) == {"errors"}
 
 
 def test_a_message_that_outlives_its_time() -> None:
