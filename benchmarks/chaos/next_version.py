@@ -15,10 +15,10 @@ from pathlib import Path
 from pgqueue.schema import files
 from pgqueue.testing.clock import INSTALL
 
-#: The queue first, as verbs lock the two: otherwise senders and the migration deadlock.
+#: Verbs lock the queue first.
 TABLES = """
-alter table pgqueue.queue add column notes_{number} integer not null default 0;
 alter table pgqueue.message add column note_{number} text;
+alter table pgqueue.queue add column notes_{number} integer not null default 0;
 alter type pgqueue.received_message add attribute note_{number} text;
 create table pgqueue.note_{number} (queue_id integer not null);
 """

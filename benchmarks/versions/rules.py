@@ -23,8 +23,8 @@ NEWER = "A newer pgqueue migrated the database"
 
 #: That of a lock that is lost, as each lock is when the clock is moved by hours.
 LOCK_LOST = "PQ001"
-#: Of calls that meet a migration: a deadlock with it, other columns than a function had, a function that is gone.
-OF_A_MIGRATION = ("40P01", "42804", "XX000")
+#: Of calls that meet a migration: other columns than a function had, a function that is gone.
+OF_A_MIGRATION = ("42804", "XX000")
 #: A listener has waited for so many seconds when a message is sent to it.
 QUIET = 0.5
 

@@ -29,7 +29,7 @@ from pgqueue.errors import (
     TransactionRequiredError,
 )
 from pgqueue.model.schemas import in_schema
-from pgqueue.schema import definitions, indexes, revisions
+from pgqueue.schema import definitions, indexes, locks, revisions
 from pgqueue.schema.files import head, revisions_after
 from pgqueue.transports.alchemy import translated
 from pgqueue.transports.readable import connect
@@ -100,7 +100,10 @@ def _bring_to_head(connection: Connection, schema: str) -> str:
     connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
     if _is_done(connection, schema):
         return head()
-    is_new = revisions.current(connection, schema) is None
+    revision = revisions.current(connection, schema)
+    is_new = revision is None
+    if not is_new:
+        locks.take(connection, tables=bool(revisions_after(revision)))
     with _logged_warnings(connection):
         revisions.upgrade(connection, schema=schema)
         definitions.replace_all(connection, schema)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from pgqueue.model.schemas import in_schema
-from pgqueue.schema import definitions
+from pgqueue.schema import definitions, locks
 from pgqueue.schema.files import digest, folder, head, indexes, last_steps, revisions_after
 from pgqueue.statements.statement import literal
 
@@ -59,6 +59,7 @@ def _before(revision: str | None, pending: tuple[str, ...], lock_timeout: timede
         yield "insert into pgqueue.alembic_version (version_num) values ('');\n"
     else:
         yield CHECK.format(revision=literal(revision))
+        yield locks.statement(tables=bool(pending)).strip() + ";\n"
     for each in pending:
         yield f"-- Revision {each}"
         yield (folder("migrations") / "versions" / f"{each}.sql").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
@@ -25,11 +26,18 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.test_worker_processes import HANDLERS
 from tests.patience import eventually
 from tests.schema.dumps import dump
+from tests.schema.test_migrate import MIGRATION_WAITS
 
 EARLIER = Path(pgqueue.__file__).parents[1]
 QUEUE = "orders"
 
 MIGRATE = "import sys; from pgqueue import schema; print(schema.migrate(sys.argv[1]))"
+PATIENT = """
+import sys
+from datetime import timedelta
+from pgqueue import schema
+schema.migrate(sys.argv[1], lock_timeout=timedelta(days=1), attempts=1)
+"""
 PENDING = "import sys; from pgqueue import schema; print(*schema.pending(sys.argv[1]), sep='\\n')"
 
 SEND = """
@@ -47,14 +55,15 @@ with psycopg.connect(dsn, autocommit=True) as connection, pgqueue.QueueClient(ds
                 Ledger(dsn).sent(connection, [orders.send(pgqueue.Message("work"), transaction=connection)])
             with connection.transaction():
                 Ledger(dsn).sent(connection, orders.send_batch([pgqueue.Message("work")] * 3, transaction=connection))
-        except pgqueue.errors.TransactionConflictError:  # a deadlock with the migration changes nothing
-            pass
         except pgqueue.errors.SchemaVersionError:  # at most once: see OUT_OF_DATE
             if was_refused:
                 raise
             was_refused = True
         time.sleep(0.005)
 """
+ANOTHER_WAITS = (
+    "select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event = 'advisory'"
+)
 
 #: A client settles batches in its caller's transaction, which is undone; then it settles what it may settle again.
 SETTLE_BATCHES = """
@@ -220,6 +229,45 @@ def test_client_of_the_earlier_version_settles_batches_in_its_transaction_beside
         assert process.wait(300) == 0, said.read_text()
     with empty_database.connect() as connection:
         assert connection.execute("select * from pgqueue.broken_invariants()").fetchall() == []
+
+
+def test_migration_stands_in_the_way_of_no_transaction_that_it_waits_for(
+    following: Path, empty_database: Database
+) -> None:
+    schema.migrate(empty_database.dsn)
+    with (
+        ThreadPoolExecutor() as threads,
+        empty_database.connect() as one,
+        empty_database.connect(autocommit=True, options="-c lock_timeout=1min") as another,
+    ):
+        one.execute("lock table pgqueue.queue in row exclusive mode")
+        migration = threads.submit(run, following, PATIENT, empty_database)
+        eventually(lambda: another.execute(MIGRATION_WAITS).fetchone() == (True,))
+        tables = another.execute("select tablename from pg_tables where schemaname = 'pgqueue'").fetchall()
+        for connection in (another, one):
+            for (name,) in tables:
+                connection.execute(f"select from pgqueue.{name} limit 0")
+        assert not migration.done()
+        one.commit()
+        migration.result()
+    assert schema.current(empty_database.dsn) == next_version.REVISION
+
+
+def test_two_migrations_at_once_do_not_wait_for_each_other(following: Path, empty_database: Database) -> None:
+    schema.migrate(empty_database.dsn)
+    with (
+        ThreadPoolExecutor() as threads,
+        empty_database.connect() as holder,
+        empty_database.connect(autocommit=True) as observer,
+    ):
+        holder.execute("lock table pgqueue.queue in row exclusive mode")
+        migrations = [threads.submit(run, following, PATIENT, empty_database) for _ in range(2)]
+        eventually(lambda: observer.execute(MIGRATION_WAITS).fetchone() == (True,))
+        eventually(lambda: observer.execute(ANOTHER_WAITS).fetchone() == (True,))
+        holder.commit()
+        for migration in migrations:
+            migration.result(timeout=60)
+    assert schema.current(empty_database.dsn) == next_version.REVISION
 
 
 def test_upgraded_schema_equals_a_fresh_one_of_the_next_version(

@@ -18,6 +18,7 @@ from pgqueue.errors import ConnectionLostError, OperationTimeoutError, SchemaVer
 from pgqueue.model.schemas import DEFAULT, history_schema
 from pgqueue.schema import files, migration, revisions
 from pgqueue.testing import Database
+from tests.patience import eventually
 
 MIGRATE_WHEN_TOLD = """
 import sys
@@ -26,6 +27,13 @@ from pgqueue import schema
 print("ready", flush=True)
 sys.stdin.readline()
 print(schema.migrate(sys.argv[1], lock_timeout=timedelta(minutes=1)))
+"""
+
+MIGRATION_WAITS = """
+select count(*) > 0
+  from pg_locks
+  join pg_database on pg_database.oid = database
+ where datname = current_database() and mode = 'AccessExclusiveLock' and not granted
 """
 
 
@@ -141,6 +149,25 @@ def test_a_lock_that_is_held_is_waited_for_briefly_and_tried_again(database: Dat
         holder.rollback()
         assert migration.result(timeout=300) == schema.head()
     assert value(database, "select definitions_digest from pgqueue.installation") != "of an older version"
+
+
+def test_transaction_that_reads_views_is_not_in_a_deadlock_with_a_migration(database: Database) -> None:
+    forget_what_is_installed(database)
+    views = [f"select from pgqueue.{name} limit 0" for name in ("topics", "queues", "batches")]
+    with (
+        ThreadPoolExecutor() as threads,
+        database.connect() as one,
+        database.connect(autocommit=True, options="-c lock_timeout=1min") as another,
+    ):
+        one.execute(views[0])
+        migration = threads.submit(schema.migrate, database.dsn, lock_timeout=timedelta(days=1))
+        eventually(lambda: another.execute(MIGRATION_WAITS).fetchone() == (True,))
+        for connection in (another, one):
+            for view in views:
+                connection.execute(view)
+        assert not migration.done()
+        one.commit()
+        assert migration.result() == schema.head()
 
 
 @pytest.mark.parametrize(
