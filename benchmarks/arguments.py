@@ -15,3 +15,10 @@ def positive(text: str) -> float:
     if not 0 < number < math.inf:
         raise ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
+
+
+def whole(text: str) -> int:
+    """A whole number above 0."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

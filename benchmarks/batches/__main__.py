@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.report import load, machine
 from benchmarks.server import SETTINGS, running, version
 from pgqueue import QueueClient
@@ -36,8 +37,8 @@ CREATE = "select pgqueue.create_batch('end', pgqueue.schedule('end', '1', pgqueu
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batches", description=__doc__)
-    parser.add_argument("--transactions", type=int, default=1000, help="in each run")
-    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--transactions", type=whole, default=1000, help="in each run")
+    parser.add_argument("--runs", type=whole, default=9)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     conditions = f"{machine()}, {load()}"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.browsing.filling import fill
 from benchmarks.report import load, machine
 from benchmarks.server import running, version
@@ -39,8 +40,8 @@ COUNTS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.browsing", description=__doc__)
-    parser.add_argument("--queues", type=int, default=10_000)
-    parser.add_argument("--messages", type=int, default=5_000_000)
+    parser.add_argument("--queues", type=whole, default=10_000)
+    parser.add_argument("--messages", type=whole, default=5_000_000)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     busy = load()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.report import machine
 from benchmarks.sending.ways import BODY, batch, send
 from benchmarks.server import running, version
@@ -29,9 +30,9 @@ WAYS: dict[str, tuple[Callable[[Queue, int], object], int]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.forwarding", description=__doc__)
     parser.add_argument(
-        "--messages", type=int, default=1_000, help="in each run one by one; ten times as many in batches"
+        "--messages", type=whole, default=1_000, help="in each run one by one; ten times as many in batches"
     )
-    parser.add_argument("--runs", type=int, default=25)
+    parser.add_argument("--runs", type=whole, default=25)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     with running() as server:

@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSender
 
+from benchmarks.arguments import whole
 from benchmarks.gateway.wire import BATCH, WireClient, batch, message
 from benchmarks.report import load, machine
 from benchmarks.server import running, version
@@ -186,8 +187,8 @@ def gateway(dsn: str) -> Iterator[None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway", description=__doc__)
-    parser.add_argument("--messages", type=int, default=5000, help="in each run")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--messages", type=whole, default=5000, help="in each run")
+    parser.add_argument("--rounds", type=whole, default=5)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     busy = load()

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.report import load, machine
 from benchmarks.server import SETTINGS, busy_for, running, version
 from pgqueue import QueueClient, schema
@@ -44,7 +45,7 @@ select sequence_number, lock_token, session_id from pgqueue.message
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.groups", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=400)
+    parser.add_argument("--rounds", type=whole, default=400)
     parser.add_argument("--markdown", type=Path, help="write the tables to this file, too")
     options = parser.parse_args()
     busy = load()

@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.report import load, machine
 from benchmarks.server import SETTINGS, running, version
 from pgqueue import QueueClient, QueueSettings
@@ -40,8 +41,8 @@ WAYS = [(1, 1), (10, 1), (10, 2)]
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.limits", description=__doc__)
-    parser.add_argument("--batches", type=int, default=300, help="in each run, by each client")
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--batches", type=whole, default=300, help="in each run, by each client")
+    parser.add_argument("--runs", type=whole, default=15)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     conditions = f"{machine()}, {load()}"

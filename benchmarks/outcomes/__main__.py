@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.report import load, machine
 from benchmarks.server import busy_for, running, version
 from pgqueue import Message, QueueClient, aio
@@ -35,8 +36,8 @@ WAITERS = (1, 100, 10_000)
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.outcomes", description=__doc__)
-    parser.add_argument("--completions", type=int, default=3000, help="of each way")
-    parser.add_argument("--answers", type=int, default=500, help="by how many waiters")
+    parser.add_argument("--completions", type=whole, default=3000, help="of each way")
+    parser.add_argument("--answers", type=whole, default=500, help="by how many waiters")
     parser.add_argument("--markdown", type=Path, help="write the tables to this file, too")
     options = parser.parse_args()
     busy = load()

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import psycopg
 
-from benchmarks.arguments import positive
+from benchmarks.arguments import positive, whole
 from benchmarks.peers.installing import NotInstalledError, install
 from benchmarks.peers.stage import ActError, Prepared, Stage, prepared
 from benchmarks.peers.systems import BY_NAME, SYSTEMS
@@ -85,7 +85,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--only", type=partial(names, list(WORKLOADS)), help="workloads: W3,W5")
     parser.add_argument("--systems", type=partial(names, list(BY_NAME)), help="systems: raw,pgqueue,graphile-worker")
-    parser.add_argument("--turns", type=int, help="how often; else what each workload needs")
+    parser.add_argument("--turns", type=whole, help="how often; else what each workload needs")
     parser.add_argument("--pgmq", type=file, metavar="FILE", help="PGMQ's pgmq-extension/sql/pgmq.sql")
     parser.add_argument("--held", type=positive, default=Sizes.held, help="how long W6 holds a snapshot, in seconds")
     parser.add_argument(

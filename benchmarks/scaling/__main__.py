@@ -9,6 +9,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from benchmarks.arguments import whole
 from benchmarks.report import load, machine
 from benchmarks.scaling.measurements import FULL, QUICK, Axis, consumers, queues, waiting
 from benchmarks.server import running, version
@@ -17,7 +18,7 @@ from benchmarks.server import running, version
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look, in a minute")
-    parser.add_argument("--turns", type=int, help="how often each place of an axis is measured")
+    parser.add_argument("--turns", type=whole, help="how often each place of an axis is measured")
     parser.add_argument(
         "--markdown", type=Path, help="write the tables to this file, and all figures beside it, as JSON"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.report import machine
 from benchmarks.sending.ways import BODY, TABLE, Way, ways
 from benchmarks.server import SETTINGS, running, version
@@ -23,8 +24,8 @@ FLOOR = "raw: insert, one by one"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sending", description=__doc__)
-    parser.add_argument("--messages", type=int, default=10_000, help="in each run of a fast way; a tenth one by one")
-    parser.add_argument("--runs", type=int, default=25)
+    parser.add_argument("--messages", type=whole, default=10_000, help="in each run of a fast way; a tenth one by one")
+    parser.add_argument("--runs", type=whole, default=25)
     parser.add_argument("--durable", action="store_true", help="with synchronous_commit on, as PostgreSQL has it")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()

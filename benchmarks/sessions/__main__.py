@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.report import load, machine, medians
 from benchmarks.server import running, version
 from benchmarks.working.scene import AT_ONCE, BODY, Countdown
@@ -32,9 +33,9 @@ select id, 'idle-' || n, '1', pgqueue.clock() from pgqueue.queue, generate_serie
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sessions", description=__doc__)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--accepts", type=int, default=2_000, help="in each queue")
-    parser.add_argument("--messages", type=int, default=5_000, help="worked off in each run")
+    parser.add_argument("--runs", type=whole, default=5)
+    parser.add_argument("--accepts", type=whole, default=2_000, help="in each queue")
+    parser.add_argument("--messages", type=whole, default=5_000, help="worked off in each run")
     parser.add_argument("--markdown", type=Path, help="write the tables to this file, too")
     options = parser.parse_args()
     busy = load()

@@ -14,10 +14,10 @@ import psutil
 import psycopg
 
 import pgqueue
-from benchmarks.arguments import positive
+from benchmarks.arguments import positive, whole
 from benchmarks.report import machine
 from benchmarks.server import running, version
-from benchmarks.soak.growth import Sample, growing, table
+from benchmarks.soak.growth import Sample, growing, interval, table
 from benchmarks.working.pickup import send_at_a_rate
 
 #: The application name of the observer's connection, as opposed to a worker's.
@@ -34,12 +34,13 @@ EFFECT = "create table effect (sequence_number bigint, at timestamptz default no
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--minutes", type=positive, default=30.0)
-    parser.add_argument("--rate", type=int, default=200, help="messages a second")
-    parser.add_argument("--every", type=positive, default=60.0, help="seconds between two looks")
+    parser.add_argument("--rate", type=whole, default=200, help="messages a second")
+    parser.add_argument("--every", type=positive, default=60.0, help="seconds between looks, at most a 16th of all")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     with running() as server:
-        samples = soak(server.dsn(), options.rate, options.minutes * 60, options.every)
+        seconds = options.minutes * 60
+        samples = soak(server.dsn(), options.rate, seconds, interval(options.every, seconds))
         conditions = f"{machine()}, PostgreSQL {version(server)}, {options.rate} messages/s"
     found = growing(samples)
     verdict = "\n".join(found) or "Nothing grows."

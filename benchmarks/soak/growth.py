@@ -33,7 +33,15 @@ SLACK = {
     "p50": (0.3, 5.0),
 }
 
+#: A verdict takes so many looks.
+LOOKS = 16
+
 TITLES = ["minutes", "RSS, MB", "threads", "connections", "backends, MB", "dead rows", "p50, ms", "p99, ms"]
+
+
+def interval(asked: float, seconds: float) -> float:
+    """Seconds between two looks: those asked for, unless there would be too few."""
+    return min(asked, seconds / LOOKS)
 
 
 def growing(samples: Sequence[Any], slack: Mapping[str, tuple[float, float]] = SLACK) -> list[str]:

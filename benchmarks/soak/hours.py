@@ -32,6 +32,7 @@ from benchmarks.report import filled, machine
 from benchmarks.server import version
 from benchmarks.soak import bounds
 from benchmarks.soak.day import Day
+from benchmarks.soak.growth import interval
 from benchmarks.soak.resources import Observer, Sample
 from pgqueue.testing import Database
 from pgqueue.testing.database import create, created, drop, dsn
@@ -51,7 +52,9 @@ def main() -> None:
     options = _options()
     books = Path(tempfile.mkdtemp(prefix="pgqueue-soak-"))
     with arena(MANY) as place:
-        played = soak(place, options.hours * 3600, books / "books", options.seed, options.pace, options.every)
+        seconds = options.hours * 3600
+        every = interval(options.every, seconds)
+        played = soak(place, seconds, books / "books", options.seed, options.pace, every)
         server = f"PostgreSQL {version(place.server)}"
     conditions = f"{machine()}, {server}, {options.hours:g} hours, {played.load}."
     text = f"{conditions}\n\n{bounds.table(played.samples)}"
@@ -191,7 +194,7 @@ def _look_away(moment: Moment) -> None: ...
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak.hours", description=__doc__)
     parser.add_argument("--hours", type=positive, default=8.0)
-    parser.add_argument("--every", type=positive, default=60.0, help="seconds between two looks")
+    parser.add_argument("--every", type=positive, default=60.0, help="seconds between looks, at most a 16th of all")
     parser.add_argument("--pace", type=positive, default=4.0, help="the pauses of senders are so many times as long")
     parser.add_argument("--seed", type=int, default=1, help="of the choices of all actors")
     parser.add_argument(

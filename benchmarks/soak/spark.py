@@ -20,10 +20,10 @@ import psycopg
 from pyspark.sql import DataFrame, SparkSession
 
 import pgqueue.spark
-from benchmarks.arguments import positive
+from benchmarks.arguments import positive, whole
 from benchmarks.report import machine
 from benchmarks.server import running, version
-from benchmarks.soak.growth import growing, table
+from benchmarks.soak.growth import growing, interval, table
 from benchmarks.spark.memory import MEGABYTE, heap_in_use, resident
 from pgqueue.spark import pipelines
 
@@ -72,12 +72,14 @@ TITLES = [
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak.spark", description=__doc__)
     parser.add_argument("--minutes", type=positive, default=60.0)
-    parser.add_argument("--rate", type=int, default=2_000, help="messages a second")
-    parser.add_argument("--every", type=positive, default=20.0, help="seconds between two looks")
+    parser.add_argument("--rate", type=whole, default=2_000, help="messages a second")
+    parser.add_argument("--every", type=positive, default=20.0, help="seconds between looks, at most a 16th of all")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     with running() as server, tempfile.TemporaryDirectory(prefix="pgqueue-soak-") as directory:
-        samples, sent, found = soak(server.dsn(), directory, options.rate, options.minutes * 60, options.every)
+        seconds = options.minutes * 60
+        every = interval(options.every, seconds)
+        samples, sent, found = soak(server.dsn(), directory, options.rate, seconds, every)
         conditions = (
             f"{machine()}, PostgreSQL {version(server)}, {options.rate} messages/s for {options.minutes:g} minutes"
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 
 import pgqueue.spark
+from benchmarks.arguments import whole
 from benchmarks.report import machine, table
 from benchmarks.server import LoopbackServer, running, version
 from benchmarks.spark import memory, ways
@@ -48,10 +49,10 @@ class Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--most", type=int, default=10_000_000, help="rows of the larger load when memory is watched")
+    parser.add_argument("--rows", type=whole, default=1_000_000)
+    parser.add_argument("--runs", type=whole, default=5)
+    parser.add_argument("--partitions", type=whole, default=2)
+    parser.add_argument("--most", type=whole, default=10_000_000, help="rows of the larger load when memory is watched")
     parser.add_argument("--jdbc", type=Path, default=JAR, help="PostgreSQL's JDBC driver")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--markdown", type=Path, help="write the tables to this file, too")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.report import machine
 from benchmarks.server import running, version
 from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient
@@ -27,8 +28,8 @@ Send = Callable[[Message], object]
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.topics", description=__doc__)
-    parser.add_argument("--messages", type=int, default=500, help="in each run of each way")
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--messages", type=whole, default=500, help="in each run of each way")
+    parser.add_argument("--runs", type=whole, default=15)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     with running() as server, QueueClient(server.dsn()) as client:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.arguments import whole
 from benchmarks.earlier import engine_at
 from benchmarks.report import machine
 from benchmarks.server import running, version
@@ -48,7 +49,7 @@ class Prober:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.upgrading", description=__doc__)
     parser.add_argument("commit", help="the commit of the schema before: with no revision unknown today")
-    parser.add_argument("--messages", type=int, default=5_000_000)
+    parser.add_argument("--messages", type=whole, default=5_000_000)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     with running() as server, engine_at(options.commit) as migrate_to_earlier:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 
-from benchmarks.arguments import positive
+from benchmarks.arguments import positive, whole
 from benchmarks.report import machine
 from benchmarks.server import running, version
 from benchmarks.working import draining, idling, pickup, snapshot
@@ -21,8 +21,10 @@ PARTS = ("drain", "pickup", "idle", "snapshot")
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.working", description=__doc__)
-    parser.add_argument("--messages", type=int, default=40_000, help="in each run of a fast way; fewer in transactions")
-    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument(
+        "--messages", type=whole, default=40_000, help="in each run of a fast way; fewer in transactions"
+    )
+    parser.add_argument("--runs", type=whole, default=7)
     parser.add_argument("--seconds", type=positive, default=10.0, help="for how long pickup and idling are measured")
     parser.add_argument("--hold", type=positive, default=60.0, help="for how long a snapshot is held, in seconds")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)

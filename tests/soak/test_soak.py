@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.soak.__main__ import soak
-from benchmarks.soak.growth import Sample, growing
+from benchmarks.soak.growth import Sample, growing, interval
 from pgqueue.testing import Database
 
 THREADS = 2
@@ -22,6 +22,10 @@ CALM = [
 
 def test_constant_samples_do_not_grow() -> None:
     assert growing(CALM) == []
+
+
+def test_a_short_soak_has_enough_looks_for_a_verdict() -> None:
+    assert (interval(60, 3600), interval(60, 160)) == (60, 10)
 
 
 def test_growth_only_at_the_start_does_not_count() -> None:
