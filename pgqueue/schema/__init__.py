@@ -24,8 +24,8 @@ def migrate(conninfo: str, *, lock_timeout: timedelta = PATIENCE, attempts: int 
     The migration is one transaction. Indexes on tables that may be large are built after it, concurrently.
 
     Any number of processes may call this at once: one migrates, the others then find the schema current. If the
-    migration cannot get its locks within ``lock_timeout``, it is rolled back and retried: ``attempts`` times in all.
-    While it tries, applications wait for it no longer than half of the server's ``deadlock_timeout``.
+    migration cannot get a lock within ``lock_timeout``, it is rolled back, so that applications are not blocked, and
+    retried: ``attempts`` times in all. It gives way to a transaction that it waits for and that waits for it.
 
     Raises:
         InvalidArgumentError: no instance can be in this ``schema``.
@@ -45,7 +45,8 @@ def migrate_within(connection: Connection | None, *, schema: str = DEFAULT) -> s
 
     ``connection`` is SQLAlchemy's over psycopg: in a revision of alembic, ``op.get_bind()``. You commit. The settings
     of the transaction stay as they were. Indexes on tables that may be large are built only by a fresh installation;
-    after an upgrade, :func:`migrate` builds them concurrently, and until then queues are only slower.
+    after an upgrade, :func:`migrate` builds them concurrently, and until then queues are only slower. Unlike
+    :func:`migrate` this gives way to no transaction: PostgreSQL may end one of the two with a deadlock.
 
     Raises:
         InvalidArgumentError: there is no connection, or it is not one over psycopg, or no instance can be in this

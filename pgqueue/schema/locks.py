@@ -1,64 +1,112 @@
-"""The locks of a migration, which takes all of them before it changes anything.
+"""The locks of a migration, which takes all of them before it changes anything, and gives way.
 
-Transactions of applications lock tables in any order, so a migration that locked them one by one would deadlock with
-some. PostgreSQL looks for deadlocks when a lock has been waited for as long as ``deadlock_timeout``. A migration holds
-locks while it waits for others only half as long: then it gives all back, and tries again.
+Transactions of applications lock tables in any order, so a migration sooner or later waits for one that waits for it.
+PostgreSQL ends one of the two with an error, after ``deadlock_timeout``. Another connection looks for that earlier, and
+then has the migration give back all of its locks, and try again.
 """
 
 from __future__ import annotations
 
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import LiteralString
 
-from sqlalchemy import Connection
+from psycopg.errors import QueryCanceled
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
-#: Tries for as long as ``lock_timeout`` allows, however many locks there are; forever if that is 0.
+from pgqueue.errors import TransactionConflictError
+from pgqueue.transports.readable import connect
+
+#: Seconds between two looks: far less than a ``deadlock_timeout``, which is a second by default.
+LOOK_EVERY = 0.05
+#: For how many seconds the one that cancels a statement may take to note that it has; else someone else did.
+NOTING = 5.0
+
+#: The queue's table is the first, as with most verbs: those that have it go on, others wait and have nothing.
 #: ``lock table`` of a view locks what it reads, system catalogs too; to reset an option that no view has locks only it.
 #: Two tables are left out because another migration has read them when it waits for this one.
 LOCK: LiteralString = """
 do $$
 declare
-    patience constant text := current_setting('lock_timeout');
-    deadline constant timestamptz := clock_timestamp() + nullif(patience::interval, interval '0');
-    until     timestamptz;
-    left_over integer;
-    command   text;
+    command text;
 begin
+    for command in
+        select format(case relkind when 'v' then 'alter view %s reset (check_option)' else 'lock table %s' end,
+                      pg_class.oid::regclass)
+          from pg_class
+          join pg_namespace on pg_namespace.oid = relnamespace
+         where nspname = any ('{pgqueue,pgqueue_history}'::text[])
+           and relkind = any (:kinds)
+           and relname not in ('alembic_version', 'installation')
+         order by relname <> 'queue', relname
     loop
-        until := least(deadline, clock_timestamp() + current_setting('deadlock_timeout')::interval / 2);
-        begin
-            for command in
-                select format(case relkind when 'v' then 'alter view %s reset (check_option)' else 'lock table %s' end,
-                              pg_class.oid::regclass)
-                  from pg_class
-                  join pg_namespace on pg_namespace.oid = relnamespace
-                 where nspname = any ('{pgqueue,pgqueue_history}'::text[])
-                   and relkind = any (:kinds)
-                   and relname not in ('alembic_version', 'installation')
-                 order by relkind desc, relname
-            loop
-                left_over := greatest(1, ceil(1000 * extract(epoch from until - clock_timestamp())));
-                perform set_config('lock_timeout', left_over::text, true);
-                execute command;
-            end loop;
-            perform set_config('lock_timeout', patience, true);
-            return;
-        exception when lock_not_available then
-            if clock_timestamp() >= deadline then
-                raise;
-            end if;
-        end;
-        perform pg_sleep(random() / 10);                 -- those that wait go on
+        execute command;
     end loop;
 end
 $$
 """
 
+#: Cancels the statement of a session that waits for one that waits for it.
+GIVE_WAY = """
+with recursive blocking (pid) as (
+    select unnest(pg_blocking_pids(%(pid)s))
+     union
+    select unnest(pg_blocking_pids(pid)) from blocking)
+select pg_cancel_backend(pid) from blocking where pid = %(pid)s
+"""
 
-def take(connection: Connection, *, tables: bool) -> None:
-    """Lock the views and, for a revision, the tables."""
+
+def take(conninfo: str, patience: timedelta, connection: Connection, *, tables: bool) -> None:
+    """Lock the views and, for a revision, the tables: all, and until then none for longer than others can bear.
+
+    Raises:
+        TransactionConflictError: there was always a transaction to give way to.
+    """
+    deadline = time.monotonic() + patience.total_seconds()
+    with _watched(conninfo, connection.scalar(text("select pg_backend_pid()"))) as gave_way:
+        while True:
+            try:
+                with connection.begin_nested():
+                    return execute(connection, tables=tables)
+            except OperationalError as error:
+                if not (isinstance(error.orig, QueryCanceled) and gave_way.wait(NOTING)):
+                    raise
+                if time.monotonic() > deadline:
+                    raise TransactionConflictError("transactions that a migration waits for waited for it") from error
+            gave_way.clear()
+            time.sleep(random.uniform(0, 2 * LOOK_EVERY))  # noqa: S311 - those that have waited go on
+
+
+def execute(connection: Connection, *, tables: bool) -> None:
+    """Lock them, however long others wait."""
     connection.exec_driver_sql(statement(tables=tables), execution_options={"no_parameters": True})
 
 
 def statement(*, tables: bool) -> LiteralString:
     """The SQL that takes the locks."""
     return LOCK.replace(":kinds", "'{p,r,v}'" if tables else "'{v}'")
+
+
+@contextmanager
+def _watched(conninfo: str, pid: int | None) -> Iterator[threading.Event]:
+    """Cancel what the session executes as often as it stands in another's way; the event is set then."""
+    gave_way, ended = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(LOOK_EVERY):
+            if watcher.execute(GIVE_WAY, {"pid": pid}).fetchone():
+                gave_way.set()
+
+    with connect(conninfo, autocommit=True) as watcher, ThreadPoolExecutor() as threads:
+        watching = threads.submit(watch)
+        try:
+            yield gave_way
+        finally:
+            ended.set()
+        watching.result()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -85,7 +85,7 @@ def migrate_within(connection: object, schema: str) -> str:
         )
     with translated(), _kept_settings(connection), _renaming(connection, schema):
         revisions.refuse_hindrances(connection, schema)
-        return _bring_to_head(connection, schema)
+        return _bring_to_head(connection, schema, locks.execute)
 
 
 def _migrate_once(conninfo: str, schema: str, lock_timeout: timedelta) -> str:
@@ -93,17 +93,19 @@ def _migrate_once(conninfo: str, schema: str, lock_timeout: timedelta) -> str:
         milliseconds = round(lock_timeout.total_seconds() * 1000)
         _set_local(connection, "lock_timeout", str(milliseconds))
         revisions.refuse_hindrances(connection, schema)
-        return head() if _is_done(connection, schema) else _bring_to_head(connection, schema)
+        if _is_done(connection, schema):
+            return head()
+        return _bring_to_head(connection, schema, partial(locks.take, conninfo, lock_timeout))
 
 
-def _bring_to_head(connection: Connection, schema: str) -> str:
+def _bring_to_head(connection: Connection, schema: str, lock: Callable[..., None]) -> str:
     connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
     if _is_done(connection, schema):
         return head()
     revision = revisions.current(connection, schema)
     is_new = revision is None
     if not is_new:
-        locks.take(connection, tables=bool(revisions_after(revision)))
+        lock(connection, tables=bool(revisions_after(revision)))
     with _logged_warnings(connection):
         revisions.upgrade(connection, schema=schema)
         definitions.replace_all(connection, schema)

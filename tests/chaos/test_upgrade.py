@@ -26,7 +26,7 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.test_worker_processes import HANDLERS
 from tests.patience import eventually
 from tests.schema.dumps import dump
-from tests.schema.test_migrate import MIGRATION_WAITS
+from tests.schema.test_migrate import MIGRATION_WAITS, only_it_gives_way
 
 EARLIER = Path(pgqueue.__file__).parents[1]
 QUEUE = "orders"
@@ -231,24 +231,19 @@ def test_client_of_the_earlier_version_settles_batches_in_its_transaction_beside
         assert connection.execute("select * from pgqueue.broken_invariants()").fetchall() == []
 
 
-def test_migration_stands_in_the_way_of_no_transaction_that_it_waits_for(
-    following: Path, empty_database: Database
-) -> None:
+def test_migration_gives_way_to_a_transaction_that_it_waits_for(following: Path, empty_database: Database) -> None:
     schema.migrate(empty_database.dsn)
-    with (
-        ThreadPoolExecutor() as threads,
-        empty_database.connect() as one,
-        empty_database.connect(autocommit=True, options="-c lock_timeout=1min") as another,
-    ):
-        one.execute("lock table pgqueue.queue in row exclusive mode")
+    only_it_gives_way(empty_database)
+    with ThreadPoolExecutor() as threads, empty_database.connect(options="-c lock_timeout=1min") as caller:
+        caller.execute("lock table pgqueue.message in row exclusive mode")
         migration = threads.submit(run, following, PATIENT, empty_database)
-        eventually(lambda: another.execute(MIGRATION_WAITS).fetchone() == (True,))
-        tables = another.execute("select tablename from pg_tables where schemaname = 'pgqueue'").fetchall()
-        for connection in (another, one):
-            for (name,) in tables:
-                connection.execute(f"select from pgqueue.{name} limit 0")
+        with empty_database.connect(autocommit=True) as observer:
+            eventually(lambda: observer.execute(MIGRATION_WAITS).fetchone() == (True,))
+            tables = observer.execute("select tablename from pg_tables where schemaname = 'pgqueue'").fetchall()
+        for (name,) in tables:
+            caller.execute(f"lock table pgqueue.{name} in row exclusive mode".encode())
         assert not migration.done()
-        one.commit()
+        caller.commit()
         migration.result()
     assert schema.current(empty_database.dsn) == next_version.REVISION
 
