@@ -30,7 +30,8 @@ NOTING = 5.0
 
 #: The queue's table is the first, as with most verbs: those that have it go on, others wait and have nothing.
 #: ``lock table`` of a view locks what it reads, system catalogs too; to reset an option that no view has locks only it.
-#: Two tables are left out because another migration has read them when it waits for this one.
+#: Left out are two tables that another migration has read when it waits for this one, and staged ones: they are not
+#: logged. A partition is locked with its table.
 LOCK: LiteralString = """
 do $$
 declare
@@ -44,6 +45,8 @@ begin
          where nspname = any ('{pgqueue,pgqueue_history}'::text[])
            and relkind = any (:kinds)
            and relname not in ('alembic_version', 'installation')
+           and relpersistence = 'p'
+           and not relispartition
          order by relname <> 'queue', relname
     loop
         execute command;

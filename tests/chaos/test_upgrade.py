@@ -248,6 +248,15 @@ def test_migration_gives_way_to_a_transaction_that_it_waits_for(following: Path,
     assert schema.current(empty_database.dsn) == next_version.REVISION
 
 
+def test_migration_does_not_wait_for_a_table_that_is_being_staged(following: Path, empty_database: Database) -> None:
+    schema.migrate(empty_database.dsn)
+    with empty_database.connect() as connection:
+        connection.execute("select pgqueue.create_queue('orders'), pgqueue.stage('orders', 'job', '1', '{body}')")
+    with empty_database.connect() as task:
+        task.execute("lock table pgqueue.staged_job_1 in row exclusive mode")
+        migrate(following, empty_database)
+
+
 def test_two_migrations_at_once_do_not_wait_for_each_other(following: Path, empty_database: Database) -> None:
     schema.migrate(empty_database.dsn)
     with (
