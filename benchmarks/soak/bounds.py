@@ -36,7 +36,7 @@ BOUNDS = {
     "threads": Bound("threads of the processes", 0.0, 4.0, 1.2),
     "files": Bound("open files of the processes", 0.0, 10.0, 1.2),
     "connections": Bound("connections", 0.0, 10.0, 1.2),
-    "backends": Bound("backends, MB", 0.05, 5.0, 1.2),
+    "backend": Bound("a backend on average, MB", 0.05, 0.1, 1.2),
     "largest": Bound("largest backend, MB", 0.1, 0.5, 1.2),
     "settings": Bound("settings of a session, kB", 0.1, 4.0, 1.2),
     "tables": Bound("tables and indexes, MB", 0.5, 20.0),
@@ -48,7 +48,7 @@ BOUNDS = {
 }
 #: Messages a second may be lower by so much.
 SLOWER = 0.2
-CURVES = ("processes", "backends", "largest", "settings", "tables", "pages", "multixacts")
+CURVES = ("processes", "backend", "largest", "settings", "tables", "pages", "multixacts")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ class Sample:
     threads: int
     files: int
     connections: int
-    backends: float
+    backend: float
     largest: float
     settings: float
     tables: float
@@ -123,7 +124,7 @@ class Observer:
             threads=sum(each.num_threads() for each in processes),
             files=sum(each.num_fds() for each in processes),
             connections=state.connections,
-            backends=sum(each.total for each in memory) / MEGABYTE,
+            backend=statistics.mean(each.total for each in memory) / MEGABYTE,
             largest=max(each.total for each in memory) / MEGABYTE,
             settings=max(each.settings for each in memory) / 1024,
             tables=state.tables / MEGABYTE,
