@@ -55,13 +55,13 @@ end
 $$
 """
 
-#: Cancels the statement of a session that waits for one that waits for it.
+#: Cancels the statement of a session that waits for one that waits for it, whatever the caller's search_path has.
 GIVE_WAY = """
 with recursive blocking (pid) as (
-    select unnest(pg_blocking_pids(%(pid)s))
+    select pg_catalog.unnest(pg_catalog.pg_blocking_pids(%(pid)s::integer))
      union
-    select unnest(pg_blocking_pids(pid)) from blocking)
-select pg_cancel_backend(pid) from blocking where pid = %(pid)s
+    select pg_catalog.unnest(pg_catalog.pg_blocking_pids(pid)) from blocking)
+select pg_catalog.pg_cancel_backend(pid) from blocking where pid operator(pg_catalog.=) %(pid)s::integer
 """
 
 
