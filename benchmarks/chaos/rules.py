@@ -7,10 +7,13 @@ explains either; so silence is earned by operations that did end.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import inf
+from operator import attrgetter
 
 from benchmarks.chaos.deeds import FINAL, Deeds, Delivery, Send, Settlement
 from benchmarks.chaos.evidence import Evidence
@@ -83,11 +86,15 @@ def exclusivity(case: Case) -> Iterator[Violation]:
     Where that clock was moved in between, times prove nothing; then the tokens do, see :func:`fence`.
     """
     for message, deliveries in case.deeds.deliveries.items():
+        by_token: dict[str | None, list[Settlement]] = defaultdict(list)
+        for settlement in case.deeds.settlements.get(message, ()):
+            by_token[settlement.token].append(settlement)
         for one, next_one in pairwise(deliveries):
             if one.token == next_one.token:
                 continue
-            left = _held_until(case, one, next_one) - _delivered(case, next_one)
-            if left > 0 and not _was_given_up(case, one, next_one) and not _clock_moved(case, one, next_one):
+            settlements = by_token[one.token]
+            left = _held_until(settlements, one, next_one) - _delivered(case, next_one)
+            if left > 0 and not _was_given_up(settlements, next_one) and not _clock_moved(case, one, next_one):
                 yield Violation(
                     "exclusivity",
                     f"message {message} was delivered while another's lock on it lasted {left:.3f} s more",
@@ -104,10 +111,11 @@ def fence(case: Case) -> Iterator[Violation]:
     for message, settlements in case.deeds.settlements.items():
         deliveries = case.deeds.deliveries.get(message, [])
         counts = {each.token: each.count for each in deliveries}
+        first_ended = _from_the_end(min, [each.operation.ended for each in deliveries])
         for settlement in settlements:
             if settlement.how in UNPROVEN or not (settlement.is_done or settlement.outcome is Outcome.OK):
                 continue
-            for delivery in deliveries:
+            for delivery in _later(deliveries, first_ended, counts, settlement):
                 both = (delivery.operation, settlement.operation)
                 if _supersedes(delivery, settlement, counts):
                     yield Violation(
@@ -151,8 +159,15 @@ def order(case: Case) -> Iterator[Violation]:
     at = case.evidence.done_at
     for sends in _by_session(case).values():
         known = [each for each in sends if _has_a_place(each) and not _may_be_done_again(case, each.message)]
+        known.sort(key=lambda each: at[each.message])
+        first_sent = _from_the_end(min, [each.operation.ended for each in known])
+        batches: dict[int, list[Send]] = defaultdict(list)
         for send in known:
-            late = [each for each in known if _precedes(each, send) and at[each.message] > at[send.message]]
+            batches[id(send.operation)].append(send)
+        for nth, send in enumerate(known):
+            is_overtaken = first_sent[nth] < send.operation.invoked
+            done_later = known[nth:] if is_overtaken else batches[id(send.operation)]
+            late = [each for each in done_later if _precedes(each, send) and at[each.message] > at[send.message]]
             if late:
                 about = _about(
                     case, late[0].message, f"was done after message {send.message}, its successor in a session"
@@ -297,25 +312,21 @@ def _delivered(case: Case, delivery: Delivery) -> float:
     return delivery.until - case.lock_seconds + late
 
 
-def _held_until(case: Case, one: Delivery, next_one: Delivery) -> float:
+def _held_until(settlements: Sequence[Settlement], one: Delivery, next_one: Delivery) -> float:
+    """The settlements are those with its token."""
     renewed = [
         float(each.operation.facts["until"])
-        for each in case.deeds.settlements.get(one.message, ())
-        if each.how == "renew"
-        and each.token == one.token
-        and each.outcome is Outcome.OK
-        and each.operation.ended < next_one.operation.invoked
+        for each in settlements
+        if each.how == "renew" and each.outcome is Outcome.OK and each.operation.ended < next_one.operation.invoked
     ]
     return max([one.until, *renewed])
 
 
-def _was_given_up(case: Case, one: Delivery, next_one: Delivery) -> bool:
+def _was_given_up(settlements: Sequence[Settlement], next_one: Delivery) -> bool:
+    """The settlements are those with the token of the delivery before."""
     return any(
-        each.token == one.token
-        and each.how != "renew"
-        and each.outcome is not Outcome.FAIL
-        and each.operation.invoked < next_one.operation.ended
-        for each in case.deeds.settlements.get(one.message, ())
+        each.how != "renew" and each.outcome is not Outcome.FAIL and each.operation.invoked < next_one.operation.ended
+        for each in settlements
     )
 
 
@@ -323,6 +334,22 @@ def _clock_moved(case: Case, one: Delivery, next_one: Delivery) -> bool:
     return any(
         step.invoked <= next_one.operation.ended and step.ended >= one.operation.invoked for step in case.deeds.steps
     )
+
+
+def _later(
+    deliveries: Sequence[Delivery], first_ended: Sequence[float], counts: dict[str, int], settlement: Settlement
+) -> Sequence[Delivery]:
+    """The deliveries that may contradict a settlement. A session's lock is delivered and settled very often."""
+    if settlement.how in FINAL:
+        return deliveries
+    first = bisect_right(deliveries, counts.get(settlement.token or "", inf), key=attrgetter("count"))
+    is_late = first < len(deliveries) and first_ended[first] < settlement.operation.invoked
+    return deliveries[first:] if is_late else ()
+
+
+def _from_the_end(choose: Callable[[float, float], float], numbers: Sequence[float]) -> list[float]:
+    """For each place the least or the greatest number from there on."""
+    return [*accumulate(reversed(numbers), choose)][::-1]
 
 
 def _supersedes(delivery: Delivery, settlement: Settlement, counts: dict[str, int]) -> bool:
