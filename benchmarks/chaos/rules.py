@@ -111,7 +111,7 @@ def fence(case: Case) -> Iterator[Violation]:
     for message, settlements in case.deeds.settlements.items():
         deliveries = case.deeds.deliveries.get(message, [])
         counts = {each.token: each.count for each in deliveries}
-        first_ended = _from_the_end(min, [each.operation.ended for each in deliveries])
+        first_ended = _least_from([each.operation.ended for each in deliveries])
         for settlement in settlements:
             if settlement.how in UNPROVEN or not (settlement.is_done or settlement.outcome is Outcome.OK):
                 continue
@@ -160,7 +160,7 @@ def order(case: Case) -> Iterator[Violation]:
     for sends in _by_session(case).values():
         known = [each for each in sends if _has_a_place(each) and not _may_be_done_again(case, each.message)]
         known.sort(key=lambda each: at[each.message])
-        first_sent = _from_the_end(min, [each.operation.ended for each in known])
+        first_sent = _least_from([each.operation.ended for each in known])
         batches: dict[int, list[Send]] = defaultdict(list)
         for send in known:
             batches[id(send.operation)].append(send)
@@ -347,9 +347,9 @@ def _later(
     return deliveries[first:] if is_late else ()
 
 
-def _from_the_end(choose: Callable[[float, float], float], numbers: Sequence[float]) -> list[float]:
-    """For each place the least or the greatest number from there on."""
-    return [*accumulate(reversed(numbers), choose)][::-1]
+def _least_from(numbers: Sequence[float]) -> list[float]:
+    """For each place the least number from there to the end."""
+    return [*accumulate(reversed(numbers), min)][::-1]
 
 
 def _supersedes(delivery: Delivery, settlement: Settlement, counts: dict[str, int]) -> bool:
