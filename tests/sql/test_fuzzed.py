@@ -62,7 +62,7 @@ select proname, prokind = 'p', pronargs - pronargdefaults,
 TABLES = """
 select string_agg(
            format('select %1$L, md5(string_agg(row::text, '','' order by row::text)) from %1$s as row', oid::regclass),
-           ' union all ')
+           ' union all ') || ' order by 1'
   from pg_class
  where relkind = 'r' and relnamespace in ('pgqueue'::regnamespace, 'pgqueue_history'::regnamespace)
 """
