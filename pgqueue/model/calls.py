@@ -10,6 +10,7 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 
 
 class UnfinishedError(InvalidArgumentError):
@@ -30,10 +31,12 @@ def must_finish(
         InvalidArgumentError: it is one.
     """
     if not asynchronous and is_coroutine_function(function):
-        raise InvalidArgumentError(f"{name} {function!r} is a coroutine function, which is not awaited here: {remedy}")
+        raise InvalidArgumentError(
+            f"{name} {shown(function)} is a coroutine function, which is not awaited here: {remedy}"
+        )
     if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
         raise InvalidArgumentError(
-            f"{name} {function!r} is a generator function; calling it runs nothing: give a plain function"
+            f"{name} {shown(function)} is a generator function; calling it runs nothing: give a plain function"
         )
 
 
@@ -48,7 +51,7 @@ def checked_result(result: Any) -> Any:
     if isinstance(result, CoroutineType | GeneratorType):
         result.close()
     raise UnfinishedError(
-        f"{result!r} was returned, which is not awaited or iterated here: return when the work is done, or use"
+        f"{shown(result)} was returned, which is not awaited or iterated here: return when the work is done, or use"
         " pgqueue.aio, which awaits it"
     )
 

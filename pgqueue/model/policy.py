@@ -22,6 +22,7 @@ from pgqueue.errors import (
     error_class,
     sqlstate_of,
 )
+from pgqueue.model.arguments import shown
 from pgqueue.model.calls import UnfinishedError
 
 #: libpq passes on no SQLSTATE of a refused connection. Servers that speak another language are not understood.
@@ -103,7 +104,7 @@ def retry_policy(policy: tenacity.BaseRetrying | None) -> tenacity.Retrying:
     if policy is None:
         return default_retry()
     if not isinstance(policy, tenacity.BaseRetrying):
-        raise InvalidArgumentError(f"retry must be a tenacity.Retrying, not {policy!r}")
+        raise InvalidArgumentError(f"retry must be a tenacity.Retrying, not {shown(policy)}")
     if policy.retry_error_callback is not None or isinstance(policy.retry, UNASKABLE):
         raise InvalidArgumentError(
             "retry decides on errors only: leave out retry_error_callback, and predicates of results or to be awaited"

@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 
 #: Literals and quoted names, in which an @ begins no parameter; and parameters.
 PARTS: Final = re.compile(r"""'(?:[^']|'')*'|\[[^\]]*\]|"[^"]*"|@(\w+)""")
@@ -19,7 +20,7 @@ PARTS: Final = re.compile(r"""'(?:[^']|'')*'|\[[^\]]*\]|"[^"]*"|@(\w+)""")
 def with_parameters(sql: str, parameters: Mapping[str, Any]) -> str:
     """The SQL with a literal in place of each ``@name``. The names of parameters may begin with ``@``, too."""
     if not isinstance(parameters, Mapping):
-        raise InvalidArgumentError(f"the parameters of an SQL filter must be a mapping, not {parameters!r}")
+        raise InvalidArgumentError(f"the parameters of an SQL filter must be a mapping, not {shown(parameters)}")
     values = {str(name).removeprefix("@"): value for name, value in parameters.items()}
 
     def replaced(part: re.Match[str]) -> str:
@@ -39,7 +40,7 @@ def _literal(name: str, value: Any) -> str:
     match value:
         case bool():
             return str(value).lower()
-        case int() | float() | Decimal() if isfinite(value):
+        case int() | float() | Decimal() if _is_finite(value):
             return f"({value})" if value < 0 else str(value)
         case str():
             return "'" + value.replace("'", "''") + "'"
@@ -49,5 +50,13 @@ def _literal(name: str, value: Any) -> str:
             return f"'{value}'"
     raise InvalidArgumentError(
         f"the parameter @{name} of an SQL filter must be a text, a finite number, a truth value, a datetime or a UUID, "
-        f"not {value!r}"
+        f"not {shown(value)}"
     )
+
+
+def _is_finite(number: float | Decimal) -> bool:
+    """Whether it is within the range of a float."""
+    try:
+        return isfinite(number)
+    except OverflowError:
+        return False

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 from pgqueue.model.backoff import Backoff
 from pgqueue.notifications.receipts import ReceiptStatus, Timing
 
@@ -73,7 +74,7 @@ def checked_expiry(value: Any) -> datetime | None:
         InvalidArgumentError: it is not an aware datetime or None.
     """
     if not (value is None or (isinstance(value, datetime) and value.tzinfo is not None)):
-        raise InvalidArgumentError(f"expires_at must be an aware datetime or None, not {value!r}")
+        raise InvalidArgumentError(f"expires_at must be an aware datetime or None, not {shown(value)}")
     return value
 
 

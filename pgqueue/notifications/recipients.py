@@ -11,6 +11,7 @@ from typing import Any
 
 from pgqueue.errors import InvalidArgumentError, logger
 from pgqueue.flows import Flow
+from pgqueue.model.arguments import shown
 from pgqueue.model.calls import checked_result, must_finish
 from pgqueue.notifications.receipts import ReceiptStatus, Round
 
@@ -43,13 +44,15 @@ class Recipients:
         """
         receive = getattr(recipient, "receive", recipient)
         if not callable(receive):
-            raise InvalidArgumentError(f"a recipient must be callable or have a method receive(), not {recipient!r}")
+            raise InvalidArgumentError(
+                f"a recipient must be callable or have a method receive(), not {shown(recipient)}"
+            )
         remedy = "register it with a transmitter of pgqueue.aio.notifications"
         must_finish(receive, "the recipient", asynchronous=self._asynchronous, remedy=remedy)
         registered = Registered(recipient, receive, _takes_two(receive))
         with self._lock:
             if any(_is_same(known.recipient, recipient) for known in self._registered):
-                raise InvalidArgumentError(f"{recipient!r} is registered already")
+                raise InvalidArgumentError(f"{shown(recipient)} is registered already")
             self._registered += (registered,)
 
     def remove(self, recipient: Any) -> None:
@@ -61,7 +64,7 @@ class Recipients:
         with self._lock:
             left = tuple(known for known in self._registered if not _is_same(known.recipient, recipient))
             if len(left) == len(self._registered):
-                raise InvalidArgumentError(f"{recipient!r} is not registered")
+                raise InvalidArgumentError(f"{shown(recipient)} is not registered")
             self._registered = left
 
     @property
@@ -123,7 +126,7 @@ def _checked(receipt: Any) -> ReceiptStatus:
     if checked_result(receipt) is None:
         return ReceiptStatus.NOT_PROCESSED
     if not isinstance(receipt, ReceiptStatus):
-        raise TypeError(f"a recipient must answer with a ReceiptStatus or None, not {receipt!r}")
+        raise TypeError(f"a recipient must answer with a ReceiptStatus or None, not {shown(receipt)}")
     return receipt
 
 

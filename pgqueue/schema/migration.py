@@ -28,6 +28,7 @@ from pgqueue.errors import (
     TransactionConflictError,
     TransactionRequiredError,
 )
+from pgqueue.model.arguments import shown
 from pgqueue.model.schemas import in_schema
 from pgqueue.schema import definitions, indexes, locks, revisions
 from pgqueue.schema.files import head, revisions_after
@@ -71,8 +72,8 @@ def migrate_within(connection: object, schema: str) -> str:
     """Migrate in the transaction of a connection that the caller has begun, and leave its settings as they were."""
     if not isinstance(connection, Connection):  # alembic's offline mode has none, or a mock
         raise InvalidArgumentError(
-            f"migrate_within needs a connection of SQLAlchemy, not {connection!r}; alembic has none in its offline mode"
-            " (--sql): use the output of `pgqueue migrate --sql` there"
+            f"migrate_within needs a connection of SQLAlchemy, not {shown(connection)}; alembic has none in its offline"
+            " mode (--sql): use the output of `pgqueue migrate --sql` there"
         )
     if connection.dialect.driver not in DRIVERS:
         raise InvalidArgumentError(

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import shown
 from pgqueue.model.schemas import DEFAULT
 from pgqueue.transports.readable import connect
 
@@ -42,7 +43,7 @@ class Clock:
             InvalidArgumentError: ``by`` is no timedelta.
         """
         if not isinstance(by, timedelta):
-            raise InvalidArgumentError(f"the clock moves by a timedelta, not by {by!r}")
+            raise InvalidArgumentError(f"the clock moves by a timedelta, not by {shown(by)}")
         with connect(self._dsn, schema=self._schema, autocommit=True) as connection:
             connection.execute(MOVE, [by // timedelta(microseconds=1)])
 

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.leases.renewals import OnFailure, check_renewal_callback
-from pgqueue.model.arguments import count, duration, given, whole
+from pgqueue.model.arguments import count, duration, given, shown, whole
 from pgqueue.model.handler import KINDS, Handler
 from pgqueue.model.holder import this_process
 from pgqueue.worker.handlers import Routes
@@ -68,7 +68,8 @@ class Options:
             duration(name, getattr(self, name))
         _require(
             not isinstance(self.transaction, str) or self.transaction in KINDS,
-            f'transaction must be "psycopg", "sqlalchemy", a source of transactions or None, not {self.transaction!r}',
+            'transaction must be "psycopg", "sqlalchemy", a source of transactions or None,'
+            f" not {shown(self.transaction)}",
         )
         _require(
             bool(takers) or self.transaction is None,
@@ -81,8 +82,8 @@ class Options:
         for handler in takers:
             _require(
                 self.transaction not in KINDS or handler.transaction_kind in (None, self.transaction),
-                f"{handler.name} asks for a transaction of {handler.transaction_kind}, and {self.transaction!r} was"
-                " given for all handlers of the worker",
+                f"{handler.name} asks for a transaction of {handler.transaction_kind}, and {shown(self.transaction)}"
+                " was given for all handlers of the worker",
             )
         _require(
             self.sweep_interval is None or self.sweep_interval > timedelta(0),

@@ -44,8 +44,9 @@ ENDING = {
     "spark demo": ["--dsn", "host=/nowhere"],
 }
 
-#: Options that are not given: with them a command starts a server of this user's, or goes on until it is stopped.
-NOT_GIVEN = {"--embedded", "--watch", "--follow", "--reload", "--help"}
+#: Options that are not given: with them a command starts a server of this user's, goes on until it is stopped, or asks
+#: at the terminal from which the tests were started.
+NOT_GIVEN = {"--embedded", "--watch", "--follow", "--reload", "--hash-password", "--help"}
 
 #: Databases that cannot be read, or are not there.
 DATABASES = [
@@ -201,7 +202,6 @@ def test_the_commands_that_are_ended_exist() -> None:
     assert NOT_GIVEN - {"--help"} <= given
 
 
-@pytest.mark.filterwarnings("ignore::getpass.GetPassWarning")
 @pytest.mark.parametrize("path", COMMANDS)
 def test_a_command_ends_well_whatever_it_is_given(path: str, directory: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -129,6 +129,10 @@ BROKE = [
     "RetryPolicy(jitter=None)",
     "Worker(queue, lambda message: None, concurrency=None)",
     "Worker(queue, lambda message: None, grace_period='x')",
+    "Worker(queue, lambda message, tx: None, transaction=10**5000)",
+    "process(received, lambda message: None, retry={'a': 10**5000})",
+    "SqlFilter('a = @a', {'a': 10**5000})",
+    "SqlFilter('a = @a', [10**5000])",
 ]
 """Calls that once raised an error of something else, or none where there is one to raise."""
 
