@@ -135,7 +135,6 @@ class Scene:
     house: House
     functions: Mapping[str, Function]
     version: int
-    tables: str
     views: str
 
     @property
@@ -179,7 +178,9 @@ class Scene:
         return st.sampled_from([literal(argument.kind, text) for text in found])
 
     def digest(self) -> list[tuple[Any, ...]]:
-        return self.connection.execute(self.tables.encode()).fetchall()
+        """Of each table that there is: a call may drop one."""
+        [(tables,)] = self.connection.execute(TABLES.encode()).fetchall()
+        return self.connection.execute(tables.encode()).fetchall()
 
 
 @contextmanager
@@ -196,8 +197,8 @@ def scene_in(server: QuietServer | SharedServer) -> Iterator[Scene]:
             )
             for name, is_procedure, required, kinds, names in connection.execute(SIGNATURES.encode())
         }
-        ((tables,),), ((views,),) = (connection.execute(text.encode()).fetchall() for text in (TABLES, VIEWS))
-        yield Scene(house, functions, connection.info.server_version // 10_000, tables, views)
+        [(views,)] = connection.execute(VIEWS.encode()).fetchall()
+        yield Scene(house, functions, connection.info.server_version // 10_000, views)
 
 
 def furnish(house: House) -> None:
