@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.arguments import positive
-from benchmarks.chaos import display, histories
+from benchmarks.chaos import display, histories, session_histories
 from benchmarks.chaos.kinds import RECEIVERS, SENDERS, SESSIONS, spark
 from benchmarks.chaos.pair import Pair
 from benchmarks.chaos.plan import FAILOVERS, FAULTS, MISCHIEF, Plan, draw
@@ -68,7 +68,9 @@ def main() -> None:
     display.violations(console, results)
     if options.histories:
         for result in results:
-            histories.add(options.histories, histories.histories(result.deeds, result.evidence).values())
+            seen = result.deeds, result.evidence
+            histories.add(options.histories / "histories.jsonl", histories.histories(*seen).values())
+            histories.add(options.histories / "session_histories.jsonl", session_histories.histories(*seen))
     if options.markdown:
         display.write(options.markdown, f"{machine()}, {conditions}.", rows)
     if any(result.violations for result in results):
@@ -92,12 +94,13 @@ class Arena:
     def play(self, seed: int, seconds: float, only: Sequence[str], books: Path, watch: Watch) -> Result:
         """A round in a database of its own."""
         kinds = [kind for kind in RECEIVERS if kind != "pgbouncer" or self.through]
+        sessions = list(SESSIONS)
         if FAILOVERS.keys() & set(only):
-            plan = draw(seed, seconds, _directly(kinds), SENDING, only, sessions=list(SESSIONS), spark=spark.is_there())
+            plan = draw(seed, seconds, _directly(kinds), SENDING, only, sessions=sessions, spark=spark.is_there())
             return self._fail_over(plan, books, watch)
         with created(self.server.dsn(), self.template) as database:
             pooled = dsn(self.through, database.name) if self.through else None
-            plan = draw(seed, seconds, kinds, SENDING, only)
+            plan = draw(seed, seconds, kinds, SENDING, only, sessions=sessions)
             return _balanced(Round(plan, database, self.server, pooled, books, watch))
 
     def _fail_over(self, plan: Plan, books: Path, watch: Watch) -> Result:
@@ -174,7 +177,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--each", action="store_true", help="every fault by itself, so many minutes each, then all")
     parser.add_argument("--markdown", type=Path, help="write a row for each to this page, in place of its table")
-    parser.add_argument("--histories", type=Path, help="add the histories of messages to this file, for `make models`")
+    parser.add_argument("--histories", type=Path, help="add the histories of messages to files in this folder: models")
     return parser.parse_args()
 
 
@@ -187,8 +190,8 @@ def faults_named(text: str) -> list[str]:
 
 
 def _conditions(place: Arena) -> str:
-    kinds = f"{len(RECEIVERS) - (place.through is None)} kinds of receivers, {len(SENDERS)} of senders"
-    kinds += f"; with a standby {len(SESSIONS)} more in sessions, {'and' if spark.is_there() else 'without'} Spark"
+    kinds = f"{len(RECEIVERS) - (place.through is None)} kinds of receivers, {len(SESSIONS)} more in sessions,"
+    kinds += f" {len(SENDERS)} of senders; with a standby {'also' if spark.is_there() else 'not'} Spark"
     return kinds if place.through else f"{kinds}; PgBouncer is left out, because PGQUEUE_TEST_PGBOUNCER names none"
 
 

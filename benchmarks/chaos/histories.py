@@ -1,9 +1,10 @@
-"""The histories of messages, as the model of a message's life has them: models/LifeTrace.tla."""
+"""The histories of messages, as models of their lives have them: models/LifeTrace.tla. Those of sessions are in
+session_histories.py."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
@@ -28,11 +29,13 @@ PLACES = {"waiting": ("ready", "scheduled", "deferred"), "scheduled": ("ready", 
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a message; ``after`` are those, by their places in the history, that had ended when it began."""
+    """An event of a message, or of one of those that a history is of; ``after`` are those, by their places in the
+    history, that had ended when it began."""
 
     verb: str
     by: str = ""
     to: str = ""
+    message: int = 0
     count: int = 0
     has_effect: bool = False
     is_in_doubt: bool = False
@@ -45,7 +48,9 @@ History = tuple[Event, ...]
 
 
 @dataclass(frozen=True)
-class _Timed:
+class Timed:
+    """An event, and the time between which it happened."""
+
     event: Event
     began: float
     ended: float
@@ -76,21 +81,21 @@ def _history(message: str, deeds: Deeds, evidence: Evidence) -> History | None:
         if delivery.token not in receivers:
             receivers[delivery.token] = by = str(len(receivers) + 1)
             event = Event("deliver", by, count=delivery.count)
-            timed.append(_Timed(event, delivery.operation.invoked - LOCK_SECONDS, delivery.operation.ended))
+            timed.append(Timed(event, delivery.operation.invoked - LOCK_SECONDS, delivery.operation.ended))
     for each in settlements:
         token = each.token or ""
         if token not in receivers:
             receivers[token] = by = str(len(receivers) + 1)
-            timed.append(_Timed(Event("deliver", by), -inf, each.operation.ended))
-        if settled := _settled(each, receivers[token], attempts):
+            timed.append(Timed(Event("deliver", by), -inf, each.operation.ended))
+        if event := settled(each, receivers[token], attempts):
             is_open = each.outcome is Outcome.UNKNOWN and not each.is_done
-            timed.append(_Timed(settled, each.operation.invoked, inf if is_open else each.operation.ended))
+            timed.append(Timed(event, each.operation.invoked, inf if is_open else each.operation.ended))
     places = PLACES[rows[0].place] if rows else ("gone",)
-    timed.append(_Timed(Event("find", places=places, effects=len(attempts)), inf, inf))
-    return tuple(_ordered(timed))
+    timed.append(Timed(Event("find", places=places, effects=len(attempts)), inf, inf))
+    return ordered(timed)
 
 
-def _settled(settlement: Settlement, by: str, attempts: Sequence[str]) -> Event | None:
+def settled(settlement: Settlement, by: str, attempts: Sequence[str]) -> Event | None:
     """The event of a settlement; None for one that has changed nothing."""
     is_there = settlement.operation.name in attempts
     is_lost = settlement.outcome is Outcome.FAIL and settlement.operation.outcome is Outcome.OK
@@ -106,18 +111,26 @@ def _settled(settlement: Settlement, by: str, attempts: Sequence[str]) -> Event 
     )
 
 
-def _ordered(timed: list[_Timed]) -> Iterator[Event]:
+def ordered(timed: Iterable[Timed]) -> History:
+    """The history of events, each with those that come before it."""
     timed = sorted(timed, key=lambda each: (each.began, each.event.verb))
-    for each in timed:
-        before = (place for place, other in enumerate(timed, 1) if _precedes(other, each))
-        yield replace(each.event, after=tuple(before))
+
+    def before(each: Timed) -> tuple[int, ...]:
+        return tuple(place for place, other in enumerate(timed, 1) if other is not each and _precedes(other, each))
+
+    return tuple(replace(each.event, after=before(each)) for each in timed)
 
 
-def _precedes(one: _Timed, other: _Timed) -> bool:
+def _precedes(one: Timed, other: Timed) -> bool:
     """Whether it had ended when the other began, or is its delivery; in the end all is found."""
-    if one is other or other.event.verb == "find":
-        return one is not other
-    return one.ended < other.began or (one.event.verb == "deliver" and one.event.by == other.event.by)
+    if other.event.verb == "find":
+        return one.event.verb != "find"
+    is_its_delivery = one.event.verb == "deliver" and _receipt(one.event) == _receipt(other.event)
+    return one.ended < other.began or is_its_delivery
+
+
+def _receipt(event: Event) -> tuple[str, int]:
+    return event.by, event.message
 
 
 def load(path: Path) -> list[History]:

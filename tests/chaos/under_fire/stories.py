@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.chaos import session_histories
 from benchmarks.chaos.deeds import tell
 from benchmarks.chaos.evidence import Evidence, State, Stored, Stuck
 from benchmarks.chaos.histories import History, histories
@@ -42,12 +43,23 @@ class Story:
         return self._tell("receive", "ok", {"deliveries": [lock]}, **when)
 
     def settle(
-        self, token: str, how: str = "complete", outcome: str = "ok", *, effect: bool = True, **facts: Any
+        self,
+        token: str,
+        how: str = "complete",
+        outcome: str = "ok",
+        *,
+        effect: bool = True,
+        message: str = "m",
+        **facts: Any,
     ) -> str:
         when = {key: facts.pop(key) for key in ("began", "took") if key in facts}
         state = facts.pop("state", None)
-        told = {"how": how, "locks": [("m", token)], "effect": effect, "states": [state]}
+        told = {"how": how, "locks": [(message, token)], "effect": effect, "states": [state]}
         return self._tell("settle", outcome, told | facts, **when)
+
+    def release(self, token: str, outcome: str = "ok") -> str:
+        """Gives up the lock on the session."""
+        return self.settle(token, "release", outcome, effect=False, message="session s of q")
 
     def take(self, *messages: str, outcome: str = "ok", effect: bool = False) -> str:
         return self._tell("take", outcome, {"effect": effect} | ({"ids": list(messages)} if messages else {}))
@@ -101,6 +113,11 @@ class Story:
         """The history of the message, for the model of its life."""
         evidence = Evidence(effects={"m": tuple(effects)} if effects else {}, stored=stored)
         return histories(tell(self._operations), evidence).get("m")
+
+    def pairs(self, *stored: Stored, effects: Mapping[str, Sequence[str]]) -> list[History]:
+        """The histories of the session, for the model of its life."""
+        evidence = Evidence({message: tuple(attempts) for message, attempts in effects.items()}, stored)
+        return session_histories.histories(tell(self._operations), evidence)
 
     def _tell(
         self, verb: str, outcome: str, facts: dict[str, Any], began: float | None = None, took: float = 0.5

@@ -31,6 +31,7 @@ def test_the_books_balance_under_all_faults(place: Arena, tmp_path: Path, seed: 
     result = place.play(seed, FIRE, (), tmp_path / "books", watch=_look_away)
     assert result.violations == (), "\n".join(map(str, result.violations[:5]))
     assert result.acknowledged > 0
+    assert result.evidence.sessions
     assert result.faults.total() > 0
 
 

@@ -342,6 +342,13 @@ def test_two_of_a_session_that_are_swapped_are_seen(story: Story, swapped: str) 
     assert set(story.done(*swapped, states=remembered(swapped[-1], 3))) == {"order"}
 
 
+def test_numbers_that_go_back_decide_no_order(story: Story) -> None:
+    story.send_to_session("a")
+    story.rewind()
+    story.send_to_session("b")
+    assert story.done("b", "a", states=remembered("a", 2)) == []
+
+
 def test_sends_at_the_same_time_have_no_order(story: Story) -> None:
     story.send_to_session("a", began=0, took=2)
     story.send_to_session("b", began=1, took=2)
