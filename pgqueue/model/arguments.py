@@ -37,6 +37,14 @@ def given(argument: str, value: T | None) -> T:
     return value
 
 
+def instance(argument: str, value: Any, kind: type[T]) -> T:
+    """A value of a class of pgqueue's."""
+    if not isinstance(value, kind):
+        package = kind.__module__.rpartition(".")[0]
+        raise InvalidArgumentError(f"{argument} must be a {kind.__name__} of {package}, not {shown(value)}")
+    return value
+
+
 def name_of(kind: str, value: Any) -> str:
     """The name of a queue, or of something else that must have one."""
     name = text(f"the name of a {kind}", value)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.arguments import shown
+from pgqueue.model.arguments import duration, given, number, real, shown
 from pgqueue.model.backoff import Backoff
 from pgqueue.notifications.receipts import ReceiptStatus, Timing
 
@@ -28,7 +28,6 @@ class Recipient(Protocol):
 
 
 MEMORY = "_memory_"
-LONGEST_LIFE = timedelta(days=36_500)
 
 
 @dataclass
@@ -84,9 +83,10 @@ def checked_time_to_live(value: timedelta | None) -> timedelta | None:
     Raises:
         InvalidArgumentError: it is out of these bounds.
     """
-    if value is not None and not timedelta(0) < value <= LONGEST_LIFE:
-        raise InvalidArgumentError(f"time_to_live must be positive and at most 100 years, or None, not {value}")
-    return value
+    life = duration("time_to_live", value)
+    if life is not None and life <= timedelta(0):
+        raise InvalidArgumentError(f"time_to_live must be positive, or None, not {value}")
+    return life
 
 
 class QueueNotification(Notification):
@@ -156,15 +156,17 @@ class Pace:
     longest: timedelta = timedelta(minutes=5)
 
     def __post_init__(self) -> None:
-        if self.base <= timedelta(0) or self.factor < 1 or self.longest < self.base:
+        base, longest = (given(name, duration(name, getattr(self, name))) for name in ("base", "longest"))
+        if base <= timedelta(0) or given("factor", real("factor", self.factor)) < 1 or longest < base:
             raise InvalidArgumentError(
                 f"a pace must have a positive base, a factor of 1 or more and a longest rest above the base, not {self}"
             )
 
     def rest(self, attempts: int) -> timedelta:
         """The wait after this many rounds."""
-        return Backoff(self.base, self.longest, self.factor).pause(attempts)
+        return Backoff(self.base, self.longest, self.factor).pause(number("attempts", attempts))
 
     def rest_unready(self, age: timedelta) -> timedelta:
         """The wait of a notification of this age that was not ready: as long as between rounds at that age."""
-        return min(self.base + max(age, timedelta(0)) * (self.factor - 1), self.longest)
+        lived = max(given("age", duration("age", age)), timedelta(0))
+        return min(self.base + lived * (self.factor - 1), self.longest)

@@ -18,6 +18,7 @@ from pgqueue.flows.flow import Begun, Shared, bodies_of, intercepted
 from pgqueue.flows.locked import LockedMessage, locked
 from pgqueue.leases.lock_renewals import LockRenewals
 from pgqueue.leases.loop import Heartbeat, Recovery
+from pgqueue.model.arguments import instance
 from pgqueue.model.body_type import WITHHELD
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import UNCHANGED
@@ -81,14 +82,14 @@ class Processing:
 
     def __init__(
         self, queue: str, source: Source, types: NotificationTypes, recipients: Recipients, *,
-        work_source: Any, pace: Pace, time_to_live: timedelta | None, asynchronous: bool,
+        work_source: Any, pace: Pace | None, time_to_live: timedelta | None, asynchronous: bool,
     ) -> None:  # fmt: skip
         self.queue = queue
         self.source = source
         self.body_type = bodies_of(source)
-        self.types = types
+        self.types = instance("types", types, NotificationTypes)
         self.recipients = recipients
-        self.pace = pace
+        self.pace = Pace() if pace is None else instance("pace", pace, Pace)
         self.time_to_live = checked_time_to_live(time_to_live)
         self._rest = receiving.Rest()
         self._begin: processing.Begin = (
@@ -99,7 +100,7 @@ class Processing:
 
     def store(self, notification: QueueNotification, where: Shared | Source) -> Flow[ReceiptStatus]:
         """Puts a notification into the queue; OK means that the request was accepted."""
-        memory = attached_memory(notification)
+        memory = attached_memory(instance("notification", notification, QueueNotification))
         if memory.expires_at is None:
             memory.time_to_live = self.time_to_live
         body = self.types.to_body(notification)

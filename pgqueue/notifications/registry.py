@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import count, given, name_of, shown, whole
 from pgqueue.notifications.notification import (
     MEMORY,
     Memory,
@@ -64,8 +65,8 @@ class NotificationTypes:
             InvalidArgumentError: the name is taken, the version is less than 1, or the class is no QueueNotification,
                 cannot be mapped, or has a field with a name that every QueueNotification has.
         """
-        if version < 1:
-            raise InvalidArgumentError(f"the version of a notification must be 1 or more, not {version}")
+        name_of("notification", name)
+        count("the version of a notification", version)
 
         def add(kind: type[T]) -> type[T]:
             if name in self._by_name:
@@ -83,8 +84,8 @@ class NotificationTypes:
         Raises:
             InvalidArgumentError: the name is not registered with a higher version.
         """
-        kind = self._by_name.get(name)
-        if kind is None or not 0 < from_version < kind.version:
+        kind = self._by_name.get(name_of("notification", name))
+        if kind is None or not 0 < given("from_version", whole("from_version", from_version)) < kind.version:
             raise InvalidArgumentError(f"no notification {name!r} is registered with a version above {from_version}")
 
         def add(upgrade: Upgrade) -> Upgrade:
@@ -117,9 +118,11 @@ class NotificationTypes:
         Raises whatever the type's own mapping raises for data that do not fit.
         """
         kind = self._by_name.get(str(body.get("notification"))) if isinstance(body, dict) else None
-        version = 0 if kind is None else body.get("version", 0)
-        data = kind.upgraded(body.get("data"), version) if kind and 0 < version <= kind.version else None
-        if kind is None or data is None:
+        version = None if kind is None else body.get("version")
+        if kind is None or not isinstance(version, int) or not 0 < version <= kind.version:
+            return None
+        data = kind.upgraded(body.get("data"), version)
+        if data is None:
             return None
         notification = kind.from_data(data)
         notification.__dict__[MEMORY] = memory_of(body)
@@ -176,9 +179,9 @@ def _check_fields(kind: type[Any]) -> None:
         )
 
 
-def _mapping(kind: type[Any]) -> tuple[Callable[[Any], Data], Callable[[Data], Any]]:
+def _mapping(kind: Any) -> tuple[Callable[[Any], Data], Callable[[Data], Any]]:
     """How instances of a class become JSON, and are read back."""
-    if issubclass(kind, QueueNotification):
+    if isinstance(kind, type) and issubclass(kind, QueueNotification):
         if hasattr(kind, "to_body") and hasattr(kind, "from_body"):
             return kind.to_body, kind.from_body
         if hasattr(kind, "model_dump") and hasattr(kind, "model_validate"):
@@ -186,6 +189,6 @@ def _mapping(kind: type[Any]) -> tuple[Callable[[Any], Data], Callable[[Data], A
         if dataclasses.is_dataclass(kind):
             return dataclasses.asdict, lambda data: kind(**data)
     raise InvalidArgumentError(
-        f"{kind.__name__} must be a QueueNotification that is a dataclass, a pydantic model, or has to_body() and"
-        " from_body()"
+        f"{kind.__name__ if isinstance(kind, type) else shown(kind)} must be a QueueNotification that is a dataclass, a"
+        " pydantic model, or has to_body() and from_body()"
     )

@@ -8,7 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from pgqueue import transports
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows.flow import source_of
+from pgqueue.model.arguments import instance, shown
 from pgqueue.notifications.notification import Pace, QueueNotification
 from pgqueue.notifications.queued import Processed, Processing, to_forward
 from pgqueue.notifications.receipts import ReceiptStatus
@@ -57,6 +59,10 @@ class Transmitter:
         recipient is called for a notification that is complete already, which is OK, or whose ``is_ready_to_send`` is
         false, which is NOT_PROCESSED, unless it has ``timed_out``.
         """
+        if errors is not None and not isinstance(errors, list):
+            raise InvalidArgumentError(
+                f"errors must be a list, to which those of recipients are appended, not {shown(errors)}"
+            )
         round_ = drive(self._recipients.notify_if_due(notification, transaction))
         if errors is not None:
             errors.extend(round_.errors)
@@ -85,12 +91,12 @@ class QueuedTransmitter(Transmitter):
         super().__init__()
         self._stopped = threading.Event()
         self._processing = Processing(
-            queue.name,
+            instance("queue", queue, Queue).name,
             source_of(queue),
             types,
             self._recipients,
             work_source=source,
-            pace=pace or Pace(),
+            pace=pace,
             time_to_live=time_to_live,
             asynchronous=False,
         )
@@ -134,9 +140,9 @@ class Bridge:
     def __init__(
         self, queue: Queue, types: NotificationTypes, *, answer: ReceiptStatus = ReceiptStatus.PENDING
     ) -> None:
-        self._queue = queue
-        self._types = types
-        self._answer = answer
+        self._queue = instance("queue", queue, Queue)
+        self._types = instance("types", types, NotificationTypes)
+        self._answer = instance("answer", answer, ReceiptStatus)
 
     def receive(self, notification: Any, transaction: Any) -> ReceiptStatus:
         """Forwards notifications whose types the bridge has registered; anything else is NOT_PROCESSED."""

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -42,9 +43,18 @@ from pgqueue import (
     process,
 )
 from pgqueue.model.columns import MESSAGE
+from pgqueue.notifications import (
+    Bridge,
+    NotificationTypes,
+    Pace,
+    QueuedTransmitter,
+    QueueNotification,
+    ReceiptStatus,
+    Transmitter,
+)
 from tests.contract.hostile import VALUES, Colour, Number, Text, Zoneless, deep, ring
 from tests.contract.world import World
-from tests.faces.test_promised_names import OPTIONS, PROMISED
+from tests.faces.test_promised_names import NOTIFICATIONS_PROMISED, OPTIONS, PROMISED
 
 NAMES = {
     each.__name__: each
@@ -53,6 +63,7 @@ NAMES = {
         Number,
         Path, Queue, QueueClient, ReceiveMode, RetryPolicy, SqlFilter, SubQueue, Tasks, Text, UUID, Worker, Zoneless,
         datetime, deadline, deep, process, ring, timedelta, timezone,
+        Bridge, Pace, QueuedTransmitter, QueueNotification, ReceiptStatus,
     )
 } | {"UTC": UTC}  # fmt: skip
 
@@ -62,6 +73,9 @@ LEFT_OUT = {
     "QueueClient.close": "has no arguments, and ends the client of other tests",
     "QueueClient.migrate": "has no arguments",
     "Worker.run": "has no arguments, and runs until it is stopped",
+    "QueuedTransmitter.process_pending": "has no arguments",
+    "QueuedTransmitter.run": "has no arguments, and runs until it is stopped",
+    "QueuedTransmitter.stop": "has no arguments",
     "Interceptor.send": "is what an application writes",
     "Interceptor.send_batch": "is what an application writes",
     "Interceptor.handle": "is what an application writes",
@@ -73,6 +87,8 @@ OBJECTS = {
     "PendingSend": "pending", "Queue": "queue", "QueueClient": "client", "ReceiveContext": "received.context",
     "ReceivedMessage": "received", "Receiver": "receiver", "Schedule": "schedule", "Sender": "sender",
     "Session": "session", "Task": "task", "Tasks": "tasks", "Topic": "topic", "Worker": "worker",
+    "Bridge": "bridge", "NotificationTypes": "types", "Pace": "Pace()", "QueuedTransmitter": "queued",
+    "Transmitter": "transmitter",
 }  # fmt: skip
 
 #: The arguments that a call needs, and usual values of others.
@@ -83,7 +99,9 @@ USUAL = {
     "then": "Message(1)", "to": "name", "delay": "timedelta(1)", "reason": "'x'", "effect": "'x'", "state": "1",
     "callback": "len", "body": "1", "source": "None", "group_id": "'a'", "timeout": "timedelta(0)", "path": "'$.a'",
     "sql": "'a = 1'", "handler": "lambda message: None", "work": "lambda message: None", "every": "timedelta(1)",
-    "cron": "'0 0 * * *'", "client": "client", "queues": "name",
+    "cron": "'0 0 * * *'", "client": "client", "queues": "name", "QueuedTransmitter.queue": "queue",
+    "Bridge.queue": "queue", "types": "types", "recipient": "len", "notification": "lamp", "transaction": "None",
+    "from_version": "1", "attempts": "1", "age": "timedelta(1)",
 }  # fmt: skip
 
 #: Arguments by which a call waits: for these it does not wait long.
@@ -133,6 +151,20 @@ BROKE = [
     "process(received, lambda message: None, retry={'a': 10**5000})",
     "SqlFilter('a = @a', {'a': 10**5000})",
     "SqlFilter('a = @a', [10**5000])",
+    "QueuedTransmitter(queue=1, types=types)",
+    "QueuedTransmitter(queue, types=None)",
+    "QueuedTransmitter(queue, types, pace=1)",
+    "QueuedTransmitter(queue, types, time_to_live='x')",
+    "Bridge(queue, types, answer=1)",
+    "Pace(base=1)",
+    "Pace(factor='x')",
+    "types.register(name=1)",
+    "types.register('x', version='x')",
+    "types.register('x')(1)",
+    "types.upgrade([], from_version=1)",
+    "types.upgrade('lamp', from_version='x')",
+    "types.from_body({'notification': 'lamp', 'version': 'x'})",
+    "transmitter.notify_all(lamp, errors=1)",
 ]
 """Calls that once raised an error of something else, or none where there is one to raise."""
 
@@ -223,8 +255,32 @@ class Place(Mapping[str, Any]):
     def _task(self) -> Any:
         return self["tasks"].task(queue=self.world.name)(work)
 
+    def _types(self) -> Any:
+        types = NotificationTypes()
+        types.register("lamp", version=2)(Lamp)
+        return types
+
+    def _lamp(self) -> Any:
+        return Lamp("on")
+
+    def _transmitter(self) -> Any:
+        return Transmitter()
+
+    def _queued(self) -> Any:
+        return QueuedTransmitter(self.world.queue, self["types"])
+
+    def _bridge(self) -> Any:
+        return Bridge(self.world.queue, self["types"])
+
     def _worker(self) -> Any:
         return Worker(self.world.queue, lambda message: None)
+
+
+@dataclass
+class Lamp(QueueNotification):
+    """A notification."""
+
+    text: str
 
 
 def work(x: Any = 1) -> None:
@@ -234,7 +290,8 @@ def work(x: Any = 1) -> None:
 def face_of(call: str) -> Any:
     """The function behind a promised call, which has its signature."""
     owner, _, name = call.partition(".")
-    return getattr(getattr(pgqueue, owner), name) if name else getattr(pgqueue, owner)
+    kind = getattr(pgqueue, owner, None) or getattr(pgqueue.notifications, owner)
+    return getattr(kind, name) if name else kind
 
 
 def value(name: str, call: str) -> st.SearchStrategy[str]:
@@ -312,9 +369,12 @@ def check(world: World, call: str) -> None:
             stack.close()
 
 
-CALLS = [line.partition("(")[0] for line in PROMISED.strip().splitlines()]
+NOTIFYING = ["QueuedTransmitter", "Bridge", "Pace"]
+CALLS = [line.partition("(")[0] for line in f"{PROMISED}{NOTIFICATIONS_PROMISED}".split("\n") if line]
 METHODS = [call for call in CALLS if call not in LEFT_OUT]
-CONSTRUCTORS = list(OPTIONS)
+CONSTRUCTORS = [*OPTIONS, *NOTIFYING]
+#: Calls whose asynchronous face is that of other tests.
+SYNCHRONOUS = {*CONSTRUCTORS, *(call for call in METHODS if hasattr(pgqueue.notifications, call.partition(".")[0]))}
 
 
 def test_no_call_is_left_out() -> None:
@@ -324,7 +384,7 @@ def test_no_call_is_left_out() -> None:
 
 @pytest.mark.parametrize("call", [*METHODS, *CONSTRUCTORS])
 def test_a_call_does_its_work_or_names_what_is_wrong(either: World, call: str) -> None:
-    if call in CONSTRUCTORS and either.mode.face == "async":
+    if call in SYNCHRONOUS and either.mode.face == "async":
         pytest.skip("the same as that of the synchronous face, or made for the other one")
 
     @settings(max_examples=15, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))

@@ -26,3 +26,8 @@ select pgqueue.heartbeat(:'worker', 'host', 1, '1.0', array[:'queue'], 8, handle
 select pgqueue.heartbeat(:'worker', repeat('x', 256), 1, '1.0', array[:'queue'], 8);
 select pgqueue.heartbeat(:'worker', 'host', 1, '1.0', array[:'queue'], 8, uptime => '178000000 years');
 select pgqueue.heartbeat(:'worker', 'host', 1, '1.0', array[:'queue'], 8, failing => '[]');
+select pgqueue.grant_admin('public');
+select pgqueue.grant_monitor('public');
+select pgqueue.revoke_admin('public');
+select pgqueue.revoke_monitor('public');
+select pgqueue.grant_send(null, 'public');
