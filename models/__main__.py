@@ -14,7 +14,7 @@ from models import tlc
 from models.life_trace import MESSAGES
 from models.session_life_trace import SESSIONS
 from models.table import CHECKS, HERE, INVARIANTS, MODELS, Check, unknown
-from models.traces import Subject, refused
+from models.traces import Kind, refused
 
 #: Digests of the modules as all of their checks last came out as expected.
 PROVED = HERE / "proved.json"
@@ -86,20 +86,18 @@ def report(check: Check, verdict: tlc.Verdict, trace: bool) -> bool:
     return expected
 
 
-def report_histories(subject: Subject) -> bool:
+def report_histories(kind: Kind) -> bool:
     """Print whether the model allows what was recorded, and nothing false; return whether it does."""
-    true = subject.histories
-    unproven = {each for history in true for each in subject.unproven(history)}
-    false = unproven.union(each for history in true for each in subject.falsified(history))
+    true = kind.histories
+    unproven = {each for history in true for each in kind.allowed_without_proof(history)}
+    false = unproven.union(each for history in true for each in kind.falsified(history))
     wrong = {
-        "refused": refused(subject, true),
-        "allowed, though false": false.difference(refused(subject, false)),
-        f"refused without the rule that {subject.proof}": refused(subject, unproven, without=[subject.proof]),
+        "refused": refused(kind, true),
+        "allowed, though false": false.difference(refused(kind, false)),
+        f"refused without the rule that {kind.proof}": refused(kind, unproven, without=[kind.proof]),
     }
     mark = "WRONG" if any(wrong.values()) else "ok"
-    print(
-        f"{mark:6}{subject.name}: {len(true)} are true, {len(false)} false, {len(unproven)} without proof", flush=True
-    )
+    print(f"{mark:6}{kind.name}: {len(true)} are true, {len(false)} false, {len(unproven)} without proof", flush=True)
     for title, histories in wrong.items():
         for history in histories:
             print(f"{title}:", *history, sep="\n  ")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchmarks.chaos.histories import Event, History
 from models.table import HERE
-from models.traces import Subject
+from models.traces import Kind
 
 
 def _end(place: str, events: int) -> Event:
@@ -70,13 +70,13 @@ def _constants(histories: Sequence[History]) -> str:
     return f"Messages={{1}} MaxDeliveries=1000 MaxTokens={tokens} MaxCrashes=0"
 
 
-MESSAGES = Subject(
+MESSAGES = Kind(
     name="histories of messages",
     module="Life",
     recorded=HERE / "histories.jsonl",
     rare=RARE,
     falsified=falsified,
-    unproven=with_older_locks,
+    allowed_without_proof=with_older_locks,
     proof="a settlement proves the token",
     constants=_constants,
 )

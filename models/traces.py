@@ -15,11 +15,11 @@ from models.tlc import jar, program
 
 
 @dataclass(frozen=True)
-class Subject:
+class Kind:
     """Histories of some kind, recorded by `make chaos HISTORIES=models`, and those that are rare, by hand.
 
-    ``falsified`` makes histories that did not happen of one that did, ``unproven`` others, which the model allows
-    without the rule ``proof``.
+    ``falsified`` makes histories that did not happen of one that did, ``allowed_without_proof`` others, which the model
+    allows without the rule ``proof``.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Subject:
     recorded: Path
     rare: tuple[History, ...]
     falsified: Callable[[History], Iterator[History]]
-    unproven: Callable[[History], Iterator[History]]
+    allowed_without_proof: Callable[[History], Iterator[History]]
     proof: str
     constants: Callable[[Sequence[History]], str]
 
@@ -45,7 +45,7 @@ def in_braces(names: Collection[str]) -> str:
     return "{" + ", ".join(f'"{name}"' for name in names) + "}"
 
 
-def refused(subject: Subject, histories: Collection[History], *, without: Collection[str] = ()) -> list[History]:
+def refused(kind: Kind, histories: Collection[History], *, without: Collection[str] = ()) -> list[History]:
     """Those of the histories that the model, or its twin without some rules, does not allow. Runs TLC once.
 
     Raises
@@ -60,20 +60,12 @@ def refused(subject: Subject, histories: Collection[History], *, without: Collec
         (scratch / "Histories.tla").write_text(f"---- MODULE Histories ----\nHistories == <<\n{written}>>\n====\n")
         (scratch / "trace.cfg").write_text(
             f"SPECIFICATION TraceSpec\nINVARIANT Accepted\nCONSTANTS Receivers={in_braces(receivers(distinct))}"
-            f" {subject.constants(distinct)} Broken={in_braces(without)}\n"
+            f" {kind.constants(distinct)} Broken={in_braces(without)}\n"
         )
-        for module in (subject.module, f"{subject.module}Trace"):
+        trace = f"{kind.module}Trace"
+        for module in (kind.module, trace):
             (scratch / f"{module}.tla").write_text((HERE / f"{module}.tla").read_text())
-        command = [
-            program(),
-            "-cp",
-            jar(),
-            "tlc2.TLC",
-            "-deadlock",
-            "-config",
-            "trace.cfg",
-            f"{subject.module}Trace.tla",
-        ]
+        command = [program(), "-cp", jar(), "tlc2.TLC", "-deadlock", "-config", "trace.cfg", f"{trace}.tla"]
         output = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False).stdout
     if "No error has been found" not in output:
         raise RuntimeError(f"TLC came to no verdict\n{output}")

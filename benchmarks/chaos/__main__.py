@@ -191,7 +191,7 @@ def faults_named(text: str) -> list[str]:
 
 def _conditions(place: Arena) -> str:
     kinds = f"{len(RECEIVERS) - (place.through is None)} kinds of receivers, {len(SESSIONS)} more in sessions,"
-    kinds += f" {len(SENDERS)} of senders; with a standby {'also' if spark.is_there() else 'not'} Spark"
+    kinds += f" {len(SENDERS)} of senders; with a standby {'and' if spark.is_there() else 'without'} Spark"
     return kinds if place.through else f"{kinds}; PgBouncer is left out, because PGQUEUE_TEST_PGBOUNCER names none"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from benchmarks.chaos.history import Operation, Outcome
 from benchmarks.chaos.plan import LOCK_SECONDS
@@ -79,6 +80,11 @@ class Deeds:
     losses: list[Operation] = field(default_factory=list)
     lost_takes: list[Operation] = field(default_factory=list)
     surprises: list[Operation] = field(default_factory=list)
+
+    @property
+    def first_rewind(self) -> float:
+        """When the sequence of numbers went back first; infinite if it never did."""
+        return min((each.invoked for each in self.rewinds), default=inf)
 
 
 def tell(operations: Iterable[Operation]) -> Deeds:

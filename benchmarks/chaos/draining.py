@@ -39,6 +39,9 @@ PREPARED = f"""
 select gid from pg_prepared_xacts
  where database = current_database() and prepared < clock_timestamp() - interval '{LEFT_BEHIND}'"""
 
+#: What such a transaction sends is seen when it is decided.
+IS_PREPARED = "select exists (select from pg_prepared_xacts where database = current_database())"
+
 RECEIVE = "select pgqueue.receive(%s, 1000)"
 ACCEPT = """
 select pgqueue.receive_from_session(queue, session_id, lock_token, 1000)
@@ -68,11 +71,14 @@ class Drain:
     sweeps: bool = False
 
     def run(self) -> tuple[Stuck, ...]:
-        """Until all queues are empty, but for those whose receivers are stuck, which are returned."""
+        """Until all queues are empty, but for those whose receivers are stuck, and no transaction is prepared.
+
+        Returns those that are stuck.
+        """
         stuck: dict[str, Stuck] = {}
         seen: dict[str, tuple[int, int]] = {}
         with self.database.connect(autocommit=True) as connection:
-            while left := self._waiting(connection, stuck):
+            while (left := self._waiting(connection, stuck)) or _is_prepared(connection):
                 for queue, count in left.items():
                     if seen.get(queue, (None, 0))[0] != count:
                         seen[queue] = (count, self.homes[queue].pulses)
@@ -103,6 +109,10 @@ class Drain:
             given = another.execute(ACCEPT if requires_session else RECEIVE, [queue]).rowcount
             another.rollback()
         return Stuck(queue, messages, int(self.patience), given)
+
+
+def _is_prepared(connection: psycopg.Connection[Any]) -> bool:
+    return bool((connection.execute(IS_PREPARED).fetchone() or [False])[0])
 
 
 def decide_what_was_left(connection: psycopg.Connection[Any]) -> None:

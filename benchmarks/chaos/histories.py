@@ -57,7 +57,8 @@ class Timed:
 
 
 def histories(deeds: Deeds, evidence: Evidence) -> dict[str, History]:
-    """The history of each message that the model has: without sessions, purges, failovers, or a sequence set back."""
+    """The history of each message that the model has: without sessions, purges, lossy failovers, or a sequence set
+    back."""
     if deeds.losses or deeds.rewinds:
         return {}
     away = {each.queue for each in (*deeds.wipes, *deeds.lost_takes)}
@@ -140,9 +141,17 @@ def load(path: Path) -> list[History]:
 
 
 def add(path: Path, recorded: Iterable[History]) -> None:
-    """Add histories to a file that has each once."""
-    lines = {json.dumps([_short(event) for event in history]) for history in (*load(path), *recorded)}
+    """Add histories to a file that has one of each course."""
+    lines = (json.dumps([_short(event) for event in history]) for history in of_each_course([*load(path), *recorded]))
     path.write_text("".join(f"{line}\n" for line in sorted(lines)))
+
+
+def of_each_course(histories: Iterable[History]) -> list[History]:
+    """The first of those that differ in nothing but what is known of the order of their events."""
+    by_course: dict[History, History] = {}
+    for history in histories:
+        by_course.setdefault(tuple(replace(event, after=()) for event in history), history)
+    return list(by_course.values())
 
 
 def _short(event: Event) -> dict[str, Any]:

@@ -155,11 +155,17 @@ def truth(case: Case) -> Iterator[Violation]:
 
 def order(case: Case) -> Iterator[Violation]:
     """The messages of a session are done in the order in which they were sent, where one send ended before the next
-    began, or both were one. A scheduled message comes to the end of its session when it is due; numbers that go back
-    decide nothing."""
+    began, or both were one. A scheduled message comes to the end of its session when it is due; what is sent when the
+    sequence of numbers has gone back may come before others."""
     at = case.evidence.done_at
-    for sends in _by_session(case).values() if not case.deeds.rewinds else ():
-        known = [each for each in sends if _has_a_place(each) and not _may_be_done_again(case, each.message)]
+    for sends in _by_session(case).values():
+        known = [
+            each
+            for each in sends
+            if _has_a_place(each)
+            and each.operation.ended < case.deeds.first_rewind
+            and not _may_be_done_again(case, each.message)
+        ]
         known.sort(key=lambda each: at[each.message])
         first_sent = _least_from([each.operation.ended for each in known])
         batches: dict[int, list[Send]] = defaultdict(list)

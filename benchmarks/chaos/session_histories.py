@@ -22,20 +22,11 @@ OTHERS = ("fault", "release", "renew")
 LONGEST = 14
 
 
-def histories(deeds: Deeds, evidence: Evidence) -> list[History]:
-    """The histories of neighbours in their sessions, one of each course: without failovers, or a sequence set back."""
-    if deeds.losses or deeds.rewinds:
-        return []
-    by_course: dict[History, History] = {}
-    for one, other in _neighbours(deeds):
+def histories(deeds: Deeds, evidence: Evidence) -> Iterator[History]:
+    """The histories of neighbours in their sessions: without a failover that loses commits."""
+    for one, other in () if deeds.losses else _neighbours(deeds):
         if (history := _history(one, other, deeds, evidence)) is not None and len(history) <= LONGEST:
-            by_course.setdefault(course(history), history)
-    return list(by_course.values())
-
-
-def course(history: History) -> History:
-    """A history without what is known of the order of its events."""
-    return tuple(replace(event, after=()) for event in history)
+            yield history
 
 
 def _neighbours(deeds: Deeds) -> Iterator[tuple[Send, Send]]:
@@ -45,7 +36,7 @@ def _neighbours(deeds: Deeds) -> Iterator[tuple[Send, Send]]:
             by_session[send.session].append(send)
     for sends in by_session.values():
         for one, other in pairwise(sends):
-            if one.operation.ended < other.operation.invoked:
+            if one.operation.ended < other.operation.invoked and other.operation.ended < deeds.first_rewind:
                 yield one, other
 
 
@@ -103,7 +94,8 @@ class _Life:
             if token not in tokens:
                 yield self._timed(Event("deliver", _name(receivers, token)), -inf, settlement.operation.ended)
         for settlement in self.settlements:
-            if event := settled(settlement, receivers[settlement.token or ""], self.attempts):
+            by = receivers[settlement.token or ""]
+            if event := Event("lose", by) if _is_lost(settlement) else settled(settlement, by, self.attempts):
                 is_open = settlement.outcome is Outcome.UNKNOWN and not settlement.is_done
                 event = replace(event, to=SETTLED.get(event.to, ""))
                 yield self._timed(event, settlement.operation.invoked, inf if is_open else settlement.operation.ended)
@@ -124,6 +116,12 @@ def _released(settlement: Settlement, receivers: dict[str, str]) -> Timed:
 def _is_single(settlement: Settlement) -> bool:
     """Whether a message was settled by itself, under a lock."""
     return settlement.token is not None and len(settlement.operation.facts["locks"]) == 1
+
+
+def _is_lost(settlement: Settlement) -> bool:
+    """Whether it was refused, since the lock is another's."""
+    error = str(settlement.operation.facts.get("error"))
+    return settlement.outcome is Outcome.FAIL and error.startswith(("LockLostError", "SessionLockLostError"))
 
 
 def _name(receivers: dict[str, str], token: str) -> str:

@@ -25,7 +25,7 @@ def shown(value: Any) -> str:
     """A value as an error shows it: not all of a long one, and the type of one that Python cannot show."""
     try:
         text = repr(value)
-    except (RecursionError, ValueError):  # it is nested too deeply, or a number of too many digits
+    except Exception:  # noqa: BLE001 - too deep, of too many digits, or of a class whose repr fails in any way
         return f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
@@ -40,8 +40,9 @@ def given(argument: str, value: T | None) -> T:
 def instance(argument: str, value: Any, kind: type[T]) -> T:
     """A value of a class of pgqueue's."""
     if not isinstance(value, kind):
-        package = kind.__module__.rpartition(".")[0]
-        raise InvalidArgumentError(f"{argument} must be a {kind.__name__} of {package}, not {shown(value)}")
+        wanted, found = (each.__module__.rpartition(".")[0] for each in (kind, type(value)))
+        of = f" of {found}" if type(value).__name__ == kind.__name__ else ""
+        raise InvalidArgumentError(f"{argument} must be a {kind.__name__} of {wanted}, not {shown(value)}{of}")
     return value
 
 

@@ -40,7 +40,7 @@ def _literal(name: str, value: Any) -> str:
     match value:
         case bool():
             return str(value).lower()
-        case int() | float() | Decimal() if _is_finite(value):
+        case int() | float() | Decimal() if _fits_float(value):
             return f"({value})" if value < 0 else str(value)
         case str():
             return "'" + value.replace("'", "''") + "'"
@@ -54,9 +54,9 @@ def _literal(name: str, value: Any) -> str:
     )
 
 
-def _is_finite(number: float | Decimal) -> bool:
+def _fits_float(number: float | Decimal) -> bool:
     """Whether it is within the range of a float."""
     try:
         return isfinite(number)
-    except OverflowError:
+    except (OverflowError, ValueError):  # a signalling NaN
         return False

@@ -157,7 +157,8 @@ class Pace:
 
     def __post_init__(self) -> None:
         base, longest = (given(name, duration(name, getattr(self, name))) for name in ("base", "longest"))
-        if base <= timedelta(0) or given("factor", real("factor", self.factor)) < 1 or longest < base:
+        factor = given("factor", real("factor", self.factor))
+        if base <= timedelta(0) or factor < 1 or longest < base:
             raise InvalidArgumentError(
                 f"a pace must have a positive base, a factor of 1 or more and a longest rest above the base, not {self}"
             )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.arguments import count, given, name_of, shown, whole
+from pgqueue.model.arguments import count, name_of, shown
 from pgqueue.notifications.notification import (
     MEMORY,
     Memory,
@@ -84,8 +84,9 @@ class NotificationTypes:
         Raises:
             InvalidArgumentError: the name is not registered with a higher version.
         """
+        count("from_version", from_version)
         kind = self._by_name.get(name_of("notification", name))
-        if kind is None or not 0 < given("from_version", whole("from_version", from_version)) < kind.version:
+        if kind is None or from_version >= kind.version:
             raise InvalidArgumentError(f"no notification {name!r} is registered with a version above {from_version}")
 
         def add(upgrade: Upgrade) -> Upgrade:
@@ -117,7 +118,8 @@ class NotificationTypes:
 
         Raises whatever the type's own mapping raises for data that do not fit.
         """
-        kind = self._by_name.get(str(body.get("notification"))) if isinstance(body, dict) else None
+        name = body.get("notification") if isinstance(body, dict) else None
+        kind = self._by_name.get(name) if isinstance(name, str) else None
         version = None if kind is None else body.get("version")
         if kind is None or not isinstance(version, int) or not 0 < version <= kind.version:
             return None

@@ -58,10 +58,13 @@ class Transmitter:
         A recipient that raises counts as FAIL; its error is logged, and appended to ``errors`` if you pass a list. No
         recipient is called for a notification that is complete already, which is OK, or whose ``is_ready_to_send`` is
         false, which is NOT_PROCESSED, unless it has ``timed_out``.
+
+        Raises:
+            InvalidArgumentError: ``errors`` is no list.
         """
         if errors is not None and not isinstance(errors, list):
             raise InvalidArgumentError(
-                f"errors must be a list, to which those of recipients are appended, not {shown(errors)}"
+                f"errors must be a list that the errors of recipients are appended to, not {shown(errors)}"
             )
         round_ = drive(self._recipients.notify_if_due(notification, transaction))
         if errors is not None:
@@ -109,7 +112,7 @@ class QueuedTransmitter(Transmitter):
         Recipients are called later, so nothing is appended to ``errors``. Also raises what ``Queue.send`` raises.
 
         Raises:
-            InvalidArgumentError: its type is not registered.
+            InvalidArgumentError: it is no QueueNotification, or its type is not registered.
         """
         source = self._processing.source
         where = transports.where(transaction, source, asynchronous=False)

@@ -237,9 +237,11 @@ def test_types_that_cannot_be_registered_are_refused_by_name(types: Notification
             types.register("other")(stray)  # type: ignore[type-var]
     with pytest.raises(InvalidArgumentError, match="version"):
         types.register("other", version=0)
-    for name, version in (("lamp", 1), ("nobody", 1), ("lamp", 0)):
+    for name in ("lamp", "nobody"):
         with pytest.raises(InvalidArgumentError, match=name):
-            types.upgrade(name, from_version=version)
+            types.upgrade(name, from_version=1)
+    with pytest.raises(InvalidArgumentError, match="from_version must be 1 or more"):
+        types.upgrade("lamp", from_version=0)
 
 
 @pytest.mark.parametrize("name", ["state", "complete", "attempts", "expires_at", "created_at", "timed_out"])

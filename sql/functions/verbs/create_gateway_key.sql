@@ -18,7 +18,7 @@ begin
              quote_nullable(name),
              coalesce(length(name) <= 128 and name ~ '^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$', false)),
             ('role', 'a role that you are a member of', quote_literal(role),
-             case when role = 'public' then false else pg_has_role(pgqueue._caller(), role, case when current_setting('server_version_num')::integer < 160000 then 'member' else 'set' end) end)) as given (name, must_be, was, is_sane)
+             pg_has_role(pgqueue._caller(), role, case when current_setting('server_version_num')::integer < 160000 then 'member' else 'set' end))) as given (name, must_be, was, is_sane)
       where not is_sane;
     insert into pgqueue.gateway_key (name, role, salt, created_at) values (name, role, new_salt, pgqueue.clock())
         on conflict on constraint gateway_key_pkey do nothing;

@@ -117,7 +117,7 @@ class Story:
     def pairs(self, *stored: Stored, effects: Mapping[str, Sequence[str]]) -> list[History]:
         """The histories of the session, for the model of its life."""
         evidence = Evidence({message: tuple(attempts) for message, attempts in effects.items()}, stored)
-        return session_histories.histories(tell(self._operations), evidence)
+        return list(session_histories.histories(tell(self._operations), evidence))
 
     def _tell(
         self, verb: str, outcome: str, facts: dict[str, Any], began: float | None = None, took: float = 0.5

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos.__main__ import Arena, arena
+from benchmarks.chaos.draining import Drain
 from benchmarks.chaos.kinds import RECEIVERS
 from benchmarks.chaos.plan import FAILOVERS, FAULTS, draw
 from benchmarks.chaos.round import Moment
+from pgqueue.testing.database import created
 
 #: Seconds of a round in which faults happen.
 FIRE = 8.0
@@ -43,6 +45,17 @@ def test_no_operation_is_lost_or_repeated_when_a_standby_is_promoted(place: Aren
     assert result.violations == (), "\n".join(map(str, result.violations[:5]))
     assert result.acknowledged > 0
     assert result.faults[name] == 1
+
+
+def test_a_prepared_send_is_decided_before_a_round_is_over(place: Arena) -> None:
+    with created(place.server.dsn(), place.template) as database:
+        with database.connect() as connection:
+            connection.execute("select pgqueue.create_queue('orders')")
+            connection.execute("select pgqueue.send('orders', '1')")
+            connection.execute("prepare transaction 'left'")
+        assert Drain(database, {}, tick=lambda: None).run() == ()
+        with database.connect() as connection:
+            assert connection.execute("select from pg_prepared_xacts").fetchall() == []
 
 
 def test_the_short_leg_comes_by_nearly_all_faults() -> None:

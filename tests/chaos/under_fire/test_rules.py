@@ -347,6 +347,11 @@ def test_numbers_that_go_back_decide_no_order(story: Story) -> None:
     story.rewind()
     story.send_to_session("b")
     assert story.done("b", "a", states=remembered("a", 2)) == []
+    story = Story()
+    story.send_to_session("a")
+    story.send_to_session("b")
+    story.rewind()
+    assert story.done("b", "a", states=remembered("a", 2)) == ["order"]
 
 
 def test_sends_at_the_same_time_have_no_order(story: Story) -> None:
