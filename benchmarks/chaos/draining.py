@@ -39,7 +39,7 @@ PREPARED = f"""
 select gid from pg_prepared_xacts
  where database = current_database() and prepared < clock_timestamp() - interval '{LEFT_BEHIND}'"""
 
-#: What such a transaction sends is seen when it is decided.
+#: Messages that such a transaction sends are seen when it is decided.
 IS_PREPARED = "select exists (select from pg_prepared_xacts where database = current_database())"
 
 RECEIVE = "select pgqueue.receive(%s, 1000)"

@@ -24,7 +24,7 @@ def migrate(conninfo: str, *, lock_timeout: timedelta = PATIENCE, attempts: int 
     The migration is one transaction. Indexes on tables that may be large are built after it, concurrently.
 
     Any number of processes may call this at once: one migrates, the others then find the schema current. If the
-    migration cannot get a lock within ``lock_timeout``, it is rolled back, so that applications are not blocked, and
+    migration cannot get its locks within ``lock_timeout``, it is rolled back, so that applications are not blocked, and
     retried: ``attempts`` times in all. It gives way to a transaction that it waits for and that waits for it.
 
     Raises:

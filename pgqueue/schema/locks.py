@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from math import ceil
 from typing import LiteralString
 
 from psycopg.errors import QueryCanceled
@@ -66,22 +67,24 @@ select pg_catalog.pg_cancel_backend(pid) from blocking where pid operator(pg_cat
 
 
 def take(conninfo: str, patience: timedelta, connection: Connection, *, tables: bool) -> None:
-    """Lock the views and, for a revision, the tables: all, and until then none for longer than others can bear.
+    """Lock the views and, for a revision, the tables: all within this time, for which others wait, or none.
 
     Raises:
-        TransactionConflictError: there was always a transaction to give way to.
+        TransactionConflictError: transactions stood in its way, or it gave way to one after the other.
     """
     deadline = time.monotonic() + patience.total_seconds()
     with _watched(conninfo, connection.scalar(text("select pg_backend_pid()"))) as gave_way:
         while True:
             try:
-                with connection.begin_nested():
+                with connection.begin_nested(), _limited(connection, deadline if patience else None):
                     return execute(connection, tables=tables)
             except OperationalError as error:
-                if not (isinstance(error.orig, QueryCanceled) and gave_way.wait(NOTING)):
+                if not isinstance(error.orig, QueryCanceled):
                     raise
                 if time.monotonic() > deadline:
-                    raise TransactionConflictError("transactions that a migration waits for waited for it") from error
+                    raise TransactionConflictError("transactions held what a migration locks") from error
+                if not gave_way.wait(NOTING):
+                    raise
             gave_way.clear()
             time.sleep(random.uniform(0, 2 * LOOK_EVERY))  # noqa: S311 - those that have waited go on
 
@@ -94,6 +97,19 @@ def execute(connection: Connection, *, tables: bool) -> None:
 def statement(*, tables: bool) -> LiteralString:
     """The SQL that takes the locks."""
     return LOCK.replace(":kinds", "'{p,r,v}'" if tables else "'{v}'")
+
+
+@contextmanager
+def _limited(connection: Connection, deadline: float | None) -> Iterator[None]:
+    """Have a statement end at a time: ``lock_timeout`` is the limit of each lock that it waits for."""
+    if deadline is None:
+        yield
+        return
+    limit = text("select set_config('statement_timeout', :limit, true)")
+    before = connection.scalar(text("select current_setting('statement_timeout')"))
+    connection.execute(limit, {"limit": str(max(ceil((deadline - time.monotonic()) * 1000), 0) + 1)})
+    yield
+    connection.execute(limit, {"limit": before})
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -143,7 +144,7 @@ def test_a_lock_that_is_held_is_waited_for_briefly_and_tried_again(database: Dat
     with ThreadPoolExecutor() as threads, database.connect() as holder:
         holder.execute("lock table pgqueue.installation")
         migration = threads.submit(
-            schema.migrate, database.dsn, lock_timeout=timedelta(milliseconds=20), attempts=1_000_000
+            schema.migrate, database.dsn, lock_timeout=timedelta(milliseconds=500), attempts=1_000_000
         )
         assert retries.began.wait(timeout=300)
         assert not migration.done()
@@ -174,6 +175,22 @@ def test_transaction_that_reads_views_is_in_no_deadlock_with_a_migration(
         reader.commit()
         assert migration.result() == schema.head()
     assert retries.began.is_set() == (not lock_timeout)
+
+
+def test_clients_wait_for_a_migration_no_longer_than_for_one_lock(database: Database) -> None:
+    forget_what_is_installed(database)
+    with ThreadPoolExecutor() as threads, database.connect() as first, database.connect() as second:
+        first.execute("select from pgqueue.batches limit 0")
+        second.execute("select from pgqueue.topics limit 0")
+        migration = threads.submit(schema.migrate, database.dsn, lock_timeout=timedelta(seconds=1), attempts=1)
+        with database.connect(autocommit=True) as observer:
+            eventually(lambda: observer.execute(MIGRATION_WAITS).fetchone() == (True,))
+        for reader in (first, second):  # each for less than a second
+            time.sleep(0.6)
+            reader.commit()
+        with pytest.raises(OperationTimeoutError, match="not granted within 1 s"):
+            migration.result()
+    assert schema.migrate(database.dsn) == schema.head()
 
 
 @pytest.mark.parametrize(
