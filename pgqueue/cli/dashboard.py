@@ -12,6 +12,7 @@ from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse, binding
 from pgqueue.cli.group import top
 from pgqueue.cli.options import flag
+from pgqueue.cli.quantities import parse_host
 
 REMEDY = "the dashboard needs the extra dashboard: pip install 'pgqueue-tx[dashboard]'"
 
@@ -31,7 +32,9 @@ def _print_account(role: str | None) -> None:
 @on_database(top, "dashboard", short_help="Show all of it in a browser, and repair it there.")
 def dashboard(
     database: Database,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on.", metavar="TEXT", parser=parse_host)
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = 8420,
     writable: Annotated[bool, flag("writable", "Allow actions, such as to resubmit dead letters.")] = False,
     accounts: Annotated[Path | None, typer.Option(metavar="FILE", help="The accounts: lines of role:hash.")] = None,

@@ -18,6 +18,7 @@ from pgqueue.cli.group import Group, top
 from pgqueue.cli.logs import LogFormat, LogLevel, log_to_stderr
 from pgqueue.cli.options import flag
 from pgqueue.cli.output import Result
+from pgqueue.cli.quantities import parse_host
 from pgqueue.cli.queues import Yes, ask
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise typer.BadParameter(f"{text!r}: write an address and a port, as 127.0.0.1:5672")
-    return host.strip("[]"), int(port)
+    return parse_host(host.strip("[]")), int(port)
 
 
 def _listening(meaning: str, *names: str) -> Any:

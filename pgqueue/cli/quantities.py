@@ -110,6 +110,15 @@ def parse_rate(text: str) -> float:
     return float(text)
 
 
+def parse_host(text: str) -> str:
+    """Reads the name or address of a machine."""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        raise typer.BadParameter(f"{text!r} is no name or address of a machine: write 127.0.0.1") from None
+    return text
+
+
 def parse_size(text: str) -> int:
     """Reads a number of bytes; units are PostgreSQL's, of 1024.
 

@@ -187,6 +187,9 @@ def ends_well(arguments: Sequence[str], directory: Path) -> None:
 BROKE = [
     ["stats", "--dsn", "\udcff"],
     ["stats", "--dsn", "host=/nowhere connect_timeout=x"],
+    ["dashboard", "--host", "\u00e9..x", "--accounts", "/nowhere/x"],
+    ["dashboard", "--host", "\u00e9..x", "--proxy-header", "x"],
+    ["gateway", "--listen", "\u00e9..x:0"],
 ]
 
 
