@@ -7,6 +7,8 @@ DEMO   := $(VENV)/.demo
 BUILD  := $(VENV)/.build
 PG     ?= 14 15 16 17 18
 MINUTES ?= 30
+# Clients of the command that follows go through a PgBouncer, too, if there is one.
+POOLED = program=$$($(BIN)/python .ci/pgbouncer.py) || program=; PGQUEUE_TEST_PGBOUNCER=$$program
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Hundreds of tests start a Python: each would compile all that it imports.
@@ -128,7 +130,8 @@ bench-spark: $(READY) ## Spark in and out of a queue beside its own JDBC and one
 	$(BIN)/python -m benchmarks.spark --markdown benchmarks/results/spark.md
 
 soak: $(READY) ## whether anything grows: a worker at a steady rate, MINUTES=30, or all senders and receivers, HOURS=8
-	$(BIN)/python -m $(if $(HOURS),benchmarks.soak.hours --hours $(HOURS) $(if $(PUBLISH),--publish),benchmarks.soak --minutes $(MINUTES))
+	@$(if $(HOURS),$(POOLED) $(BIN)/python -m benchmarks.soak.hours --hours $(HOURS) $(if $(PUBLISH),--publish),\
+	    $(BIN)/python -m benchmarks.soak --minutes $(MINUTES))
 
 soak-spark: MINUTES = 60
 soak-spark: $(READY) ## 2,000 messages/s through two streams of Spark, and whether anything grows: make soak-spark MINUTES=60
@@ -136,8 +139,7 @@ soak-spark: $(READY) ## 2,000 messages/s through two streams of Spark, and wheth
 
 chaos: MINUTES = 10
 chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7, or one fault by ONLY="kill"
-	@program=$$($(BIN)/python .ci/pgbouncer.py) || program=; \
-	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/python -m benchmarks.chaos --minutes $(MINUTES) \
+	@$(POOLED) $(BIN)/python -m benchmarks.chaos --minutes $(MINUTES) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)") $(if $(MARKDOWN),--markdown $(MARKDOWN) --each) \
 	    $(if $(HISTORIES),--histories $(HISTORIES))
 

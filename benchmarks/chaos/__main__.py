@@ -23,7 +23,7 @@ from benchmarks.arguments import positive
 from benchmarks.chaos import display, histories, session_histories
 from benchmarks.chaos.kinds import RECEIVERS, SENDERS, SESSIONS, spark
 from benchmarks.chaos.pair import Pair
-from benchmarks.chaos.plan import FAILOVERS, FAULTS, MISCHIEF, Plan, draw
+from benchmarks.chaos.plan import FAILOVERS, FAULTS, MANUAL_STEPS, MISCHIEF, Plan, draw
 from benchmarks.chaos.round import Result, Round, Watch
 from benchmarks.report import machine
 from pgqueue.testing import Database, ThrowawayServer
@@ -62,7 +62,7 @@ def main() -> None:
         for only in series:
             played = list(_play(place, seed, options, only, books, shown))
             name = ", ".join(ALL[each] for each in only) or "all of these together"
-            rows.append(display.row(name, played, _command(seed, options.minutes, only)))
+            rows.append(display.row(name, played, _person(only), _command(seed, options.minutes, only)))
             results += played
     display.verdict(console, results)
     display.violations(console, results)
@@ -193,6 +193,12 @@ def _conditions(place: Arena) -> str:
     kinds = f"{len(RECEIVERS) - (place.through is None)} kinds of receivers, {len(SESSIONS)} more in sessions,"
     kinds += f" {len(SENDERS)} of senders; with a standby {'and' if spark.is_there() else 'without'} Spark"
     return kinds if place.through else f"{kinds}; PgBouncer is left out, because PGQUEUE_TEST_PGBOUNCER names none"
+
+
+def _person(only: Sequence[str]) -> str:
+    """The steps of a person after these faults, or after all that are drawn together."""
+    steps = (MANUAL_STEPS.get(each) for each in only or (*FAULTS, *MISCHIEF))
+    return ", ".join(dict.fromkeys(filter(None, steps))) or "nothing"
 
 
 def _command(seed: int, minutes: float, only: Sequence[str]) -> str:

@@ -175,11 +175,12 @@ TITLES = [
     "doubled",
     "other violations",
     "longest stall",
+    "manual steps",
     "command",
 ]
 
 
-def row(fault: str, results: Sequence[Result], command: str) -> str:
+def row(fault: str, results: Sequence[Result], person: str, command: str) -> str:
     """A row of docs/reliability.md."""
     found = [violation for result in results for violation in result.violations]
     lost = sum("LOST" in violation.text for violation in found)
@@ -197,6 +198,7 @@ def row(fault: str, results: Sequence[Result], command: str) -> str:
         str(doubled),
         str(len(found) - lost - doubled),
         f"{max(result.evidence.longest_stall for result in results):.1f} s",
+        person,
         f"`{command}`",
     ]
     return f"| {' | '.join(cells)} |"

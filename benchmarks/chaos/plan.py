@@ -47,6 +47,12 @@ MISCHIEF: Mapping[str, str] = {
     "hold": "actors that stand still, their transactions open and their locks running out",
     "settle": "abandon, dead-letter, defer, fault and renew in place of a completion",
 }
+#: The steps of a person after each; after all others there are none.
+MANUAL_STEPS: Mapping[str, str] = {
+    **dict.fromkeys(("crash", "power", "restart"), "start the server"),
+    **dict.fromkeys(FAILOVERS, "promote the standby"),
+    "two-phase": "commit or roll back what is left prepared",
+}
 
 #: So many receivers are alone in a flood, each in its own, when it is calm.
 FLOODED = 5

@@ -18,6 +18,8 @@ from pgqueue.errors import OutOfResourcesError
 #: Room for the WAL of a round, and the tables.
 MEGABYTES = 128
 MANY = 500
+#: The server's advice, which the error of each send repeats.
+ADVICE = "Check free disk space."
 
 
 class FullVolume(Disaster):
@@ -76,12 +78,19 @@ class FullTables(FullVolume):
 
     def strike(self, fate: Fate) -> None:
         self.fill()
-        with suppress(OutOfResourcesError):
-            while True:
-                fate.send(self.servers[0], NAME, MANY)
+        self.be_advised(fate)
         fate.work(2)
         fate.examine()
         self.clear()
+
+    def be_advised(self, fate: Fate) -> None:
+        """Send until there is no room left for more."""
+        try:
+            while True:
+                fate.send(self.servers[0], NAME, MANY)
+        except OutOfResourcesError as error:
+            if ADVICE not in str(error):
+                raise RuntimeError("the error of a send lacks the server's advice") from error
 
 
 class FullWAL(FullVolume):

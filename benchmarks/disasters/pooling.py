@@ -29,6 +29,7 @@ class BehindProxy(Proxied, Promotion):
     name = "proxy"
     fault = "the primary behind a proxy killed, which leads to the synchronous standby a second before that is promoted"
     person = "lead the proxy to the standby, promote it"
+    found = frozenset({"read-only"})
     expected = frozenset({READ_ONLY})
 
     def strike(self, fate: Fate) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psutil
 
 from benchmarks.disasters.cluster import Cluster
-from benchmarks.disasters.round import Disaster, Fate
+from benchmarks.disasters.round import UNREACHABLE, Disaster, Fate
 
 HAS_CAUGHT_UP = "select coalesce(pg_last_wal_replay_lsn() >= %s::pg_lsn, false)"
 HAS_REPLAYED = "select pg_last_wal_receive_lsn() is not distinct from pg_last_wal_replay_lsn()"
@@ -23,6 +23,7 @@ class Promotion(Disaster):
     name = "promotion"
     fault = "the primary killed, its synchronous standby promoted"
     person = "promote the standby; clients find it by a DSN with both hosts"
+    found = frozenset({UNREACHABLE})
     synchronous = "*"
 
     def make(self) -> Sequence[Cluster]:
@@ -153,7 +154,8 @@ class Rewind(LaggingPromotion):
 
 
 def promote(standby: Cluster, fate: Fate) -> None:
-    """Look at what it has, and promote it."""
+    """Ask the doctor, look at what the standby has, and promote it."""
+    fate.examine()
     standby.wait_until(HAS_REPLAYED)
     fate.look(standby)
     standby.promote()

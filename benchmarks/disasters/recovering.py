@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.disasters.cluster import Cluster
-from benchmarks.disasters.round import Disaster, Fate
+from benchmarks.disasters.round import UNREACHABLE, Disaster, Fate
 
 
 class BaseBackup(Disaster):
@@ -15,6 +15,7 @@ class BaseBackup(Disaster):
     name = "base backup"
     fault = "`pg_basebackup` under load, the server gone, recovery to the end of the archive"
     person = "restore the base backup, set `restore_command`, create `recovery.signal`, start"
+    found = frozenset({UNREACHABLE})
 
     def make(self) -> Sequence[Cluster]:
         first = Cluster(archive_mode="on")
@@ -39,6 +40,7 @@ class BaseBackup(Disaster):
     def recover(self, fate: Fate, **target: str) -> None:
         """Look at the new server when it has recovered, before it accepts writes."""
         first, new = self.servers
+        fate.examine()
         restore = f"cp {_archive(first)}/%f %p"
         new.configure(archive_mode="off", restore_command=restore, default_transaction_read_only="on", **target)
         new.account.run(["touch", str(new.data / "recovery.signal")], new.directory)

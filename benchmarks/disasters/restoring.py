@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.chaos import evidence
 from benchmarks.disasters.cluster import Cluster
-from benchmarks.disasters.round import NAME, Disaster, Fate
+from benchmarks.disasters.round import NAME, UNREACHABLE, Disaster, Fate
 from pgqueue.embedded.server import ServerError
 from pgqueue.schema import migrate
 
@@ -103,6 +103,7 @@ class StaleDump(Dump):
     name = "stale dump"
     fault = "a dump under load, restored when the server has gone on, is killed, and senders have sent again"
     person = "restore, send again what was sent after the dump, point clients at the new server"
+    found = frozenset({UNREACHABLE})
 
     def strike(self, fate: Fate) -> None:
         old, new = self.servers
@@ -111,6 +112,7 @@ class StaleDump(Dump):
             fate.work(1)
             last = old.execute(LAST_NUMBER, database=NAME)
             old.kill()
+        fate.examine(old.dsn(NAME))
         fate.look(new, APART)
         fate.send(new, APART, last - new.execute(LAST_NUMBER, database=APART))
         new.rename(APART, NAME)

@@ -10,6 +10,7 @@ NOT_INSTALLED = schema.NOT_INSTALLED
 CHECKS = (
     server.WRAPAROUND,
     server.CONNECTIONS,
+    server.READ_ONLY,
     schema.SCHEMA_VERSION,
     schema.DEFINITIONS,
     schema.SEQUENCES,

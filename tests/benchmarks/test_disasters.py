@@ -16,7 +16,7 @@ from benchmarks.disasters.__main__ import DISASTERS, disasters_named
 from benchmarks.disasters.promoting import LaggingPromotion
 from benchmarks.disasters.restoring import StaleDump
 from benchmarks.disasters.round import Finding, kept, never_there, play, silence, unexplained
-from benchmarks.disasters.tearing import ANSWER, COMMIT, EVERY, CuttingProxy
+from benchmarks.disasters.tearing import ASKED, EVERY, CuttingProxy, Form, form
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 FINDING = Finding("wraparound", "ids are old", "vacuum (freeze);")
@@ -85,12 +85,37 @@ def test_a_silent_doctor_and_a_finding_at_the_end_are_reported() -> None:
     assert left.text == "at the end the doctor still finds wraparound: ids are old"
 
 
-def test_the_proxy_cuts_at_every_byte_in_turn() -> None:
-    proxy = CuttingProxy()
-    proxy.is_cutting = True
-    places = [place for _ in range(EVERY * (len(COMMIT) + ANSWER + 1)) if (place := proxy.place()) is not None]
-    proxy.stop()
-    assert places == list(range(len(COMMIT) + ANSWER + 1))
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (b"COMMIT", Form.ALONE),
+        (b"COMMIT;", Form.ALONE),
+        (b"commit; reset role", Form.ALONE),
+        (b"select pgqueue.complete('q', 7, 'token'); commit", Form.LAST),
+        (b"select pgqueue.complete('q', 7, 'token'); commit; begin; select pgqueue.pin('q', 8, 'token')", Form.CHAINED),
+        (b"commit; begin; select 1", Form.CHAINED),
+        (b"begin; select 1", None),
+        (b"select 'commit'", None),
+    ],
+)
+def test_a_commit_is_recognised_in_the_forms_that_it_is_sent_in(asked: bytes, expected: Form | None) -> None:
+    assert form(b"Q\0\0\0\0" + asked + b"\0") is expected
+    assert form(b"P\0\0\0\0" + asked + b"\0") is None
+
+
+def test_the_proxy_cuts_at_every_place_in_turn() -> None:
+    proxy, longest = CuttingProxy(), 19
+    try:
+        proxy.is_cutting = True
+        assert [proxy.cut(Form.LAST, 160) for _ in range(EVERY)] == [None] * EVERY  # no answer is known yet
+        proxy.answered(Form.LAST, longest)
+        assert "COMMIT after a settlement" in proxy.left()
+        cuts = [proxy.cut(Form.LAST, 160) for _ in range(EVERY * (ASKED + longest + 1))]
+        assert "COMMIT after a settlement" not in proxy.left()
+    finally:
+        proxy.stop()
+    asked = [(10 * place, 0) for place in range(ASKED)]
+    assert [cut for cut in cuts if cut is not None] == asked + [(160, answered) for answered in range(longest + 1)]
 
 
 @pytest.mark.core

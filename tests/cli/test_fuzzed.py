@@ -206,7 +206,7 @@ def test_the_commands_that_are_ended_exist() -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_a_command_ends_well_whatever_it_is_given(path: str, directory: Path) -> None:
+def test_a_command_ends_well_whatever_it_is_given(path: str, shop: Database, directory: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ending = [each.format(taken=taken.getsockname()[1]) for each in ENDING.get(path, [])]
 
@@ -216,3 +216,5 @@ def test_a_command_ends_well_whatever_it_is_given(path: str, directory: Path) ->
             ends_well([*arguments, *ending], directory)
 
         call()
+    with shop.connect() as connection:
+        assert connection.execute("select * from pgqueue.broken_invariants()").fetchall() == []

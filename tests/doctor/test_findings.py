@@ -358,6 +358,11 @@ def a_role_without_connections_left(scene: Scene) -> None:
     scene.open.callback(session.close)
 
 
+@provokes("read-only", "Transactions are read-only by default.")
+def a_database_that_is_read_only(scene: Scene) -> None:
+    scene.run(f"alter database {scene.database.name} set default_transaction_read_only = on")
+
+
 @provokes("clock", "This machine's clock is 60 s behind the database's.")
 def a_clock_that_is_behind(scene: Scene) -> None:
     scene.passes(MINUTE)
@@ -464,7 +469,7 @@ def test_a_provoked_fault_is_found(request: pytest.FixtureRequest, check: str, p
 OF_THE_WHOLE_SERVER = {"awaited-transaction"}
 
 #: Commands in SQL that bring no remedy by themselves: they show who it is, or take effect later, or concern others.
-NO_REMEDY = {"connections", "wraparound", "broken-invariants"}
+NO_REMEDY = {"connections", "read-only", "wraparound", "broken-invariants"}
 
 
 def mend(scene: Scene, check: str, findings: list[Finding]) -> bool:
@@ -590,6 +595,16 @@ def test_an_unread_replication_slot_is_found(
         assert "The replication slot 'analytics', without a reader, is" in finding.what
         mend(scene, "replication-slot", [finding])
         assert findings_of(database, "replication-slot") == []
+
+
+def test_a_standby_is_found(throwaway_server: ThrowawayServer) -> None:
+    database = create(throwaway_server.dsn())
+    schema.migrate(database.dsn)
+    throwaway_server.account.run(["touch", str(throwaway_server.data / "standby.signal")], throwaway_server.data)
+    throwaway_server.restart()
+    [finding] = findings_of(database, "read-only")
+    assert finding.what == "The server is a standby."
+    assert finding.mend.startswith("pgqueue doctor --dsn DSN ")
 
 
 def test_a_database_whose_migration_could_not_create_roles(throwaway_server: ThrowawayServer) -> None:

@@ -75,6 +75,22 @@ CONNECTIONS = Check(
     "select usename, application_name, count(*) from pg_stat_activity group by 1, 2 order by 3 desc;",
 )
 
+READ_ONLY = Check(
+    "read-only",
+    """
+    select case when is_standby then 'The server is a standby'
+                else 'Transactions are read-only by default' end as state,
+           case when is_standby then 'pgqueue doctor --dsn DSN  # of the primary, by target_session_attrs=read-write'
+                else 'select source, sourcefile from pg_settings where name = ''default_transaction_read_only'';'
+                end as mend
+      from pg_is_in_recovery() as is_standby
+     where is_standby or current_setting('default_transaction_read_only')::boolean
+    """,
+    "{row.state}.",
+    "Nothing can be sent, received or settled here: each call fails with 25006.",
+    "{row.mend}",
+)
+
 CLOCKS = Check(
     "clock",
     """
