@@ -86,17 +86,18 @@ SENDS = Model("commit in doubt, of a send", "InDoubt", "Settles=FALSE MaxXid=4 M
 SETTLES = Model("commit in doubt, of a settlement", "InDoubt", "Settles=TRUE MaxXid=4 MaxRuns=3")
 
 
-def life(name: str, messages: str, tokens: int, deliveries: int, crashes: int) -> Model:
+def life(name: str, messages: str, tokens: int, deliveries: int, crashes: int, receivers: str = '"A", "B"') -> Model:
     return Model(
         name,
         "Life",
-        f'Receivers={{"A", "B"}} Messages={{{messages}}} MaxTokens={tokens} MaxDeliveries={deliveries}'
+        f"Receivers={{{receivers}}} Messages={{{messages}}} MaxTokens={tokens} MaxDeliveries={deliveries}"
         f" MaxCrashes={crashes}",
     )
 
 
 LIFE = life("life of a message", "1", 2, 1, 1)
 LIVES = life("lives of two messages", "1, 2", 1, 1, 0)
+CHAIN = life("lives in a chain", "1, 2", 2, 2, 1, '"A"')
 BATCH = Model("batches", "Batch", 'Receivers={"A", "B"} Messages={1, 2} MaxTokens=2')
 MORE_BATCHES = Model("batches, more receives", "Batch", 'Receivers={"A", "B"} Messages={1, 2} MaxTokens=3')
 SESSION_LIFE = Model(
@@ -122,6 +123,7 @@ MODELS = (
     EPOCHS,
     SENDS,
     SETTLES,
+    CHAIN,
     LIVES,
     LIFE,
     BATCH,
@@ -212,6 +214,7 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     (LIFE, "a settlement proves the token"),
     (LIFE, "a settlement ends the token"),
     (LIFE, "a refusal aborts the transaction", "work begins with a pin"),
+    (CHAIN, "a refusal aborts the transaction", "a chain proves the next token"),
     (LIFE, "an abort takes the settlement back"),
     (LIFE, "a broken COMMIT is asked about"),
     # of _lock_proven and _settlement_results, in Python of flows/batches.py
@@ -273,6 +276,7 @@ SPARED = (
     ),
     (LIFE, "a renewal proves the token", "it would only prolong the lock of another"),
     (LIFE, "work begins with a pin", "so that no work is done in vain: the settlement decides"),
+    (CHAIN, "a chain proves the next token", "the same: the settlement decides"),
     (EPOCHS, "a settlement names the claim", "a driver of the current epoch works on the newest claim"),
     (EPOCHS, "a task checks the claim after it has read", "a transaction is refused later; other work settles nothing"),
 )

@@ -22,7 +22,7 @@ def test_all_is_well(pgqueue: CommandLine, client: QueueClient) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.endswith("is well: 31 checks found nothing.\n")
     assert ended.out.count("\n") == 1
-    assert len(pgqueue("doctor", "--json", "--invariants").document["well"]) == 31
+    assert len(pgqueue("doctor", "--json", "--invariants").document["well"]) == 32
 
 
 def test_a_finding_shows_its_cause_its_age_its_cost_and_the_repair(

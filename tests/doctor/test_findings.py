@@ -600,6 +600,9 @@ def test_an_unread_replication_slot_is_found(
 def test_a_standby_is_found(throwaway_server: ThrowawayServer) -> None:
     database = create(throwaway_server.dsn())
     schema.migrate(database.dsn)
+    with psycopg.connect(throwaway_server.dsn(), autocommit=True) as connection:
+        connection.execute("alter system set wal_level = replica")
+    throwaway_server.restart()
     throwaway_server.account.run(["touch", str(throwaway_server.data / "standby.signal")], throwaway_server.data)
     throwaway_server.restart()
     [finding] = findings_of(database, "read-only")
