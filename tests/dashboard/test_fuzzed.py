@@ -62,7 +62,7 @@ def test_a_page_answers_whatever_it_is_asked(
 ) -> None:
     site = opened(is_writable=True)
     token = site.get("/api/session").json()["token"]
-    [method] = route.methods or ()
+    method = min(route.methods or {"GET"})
     given_as = "params" if method == "GET" else "data"
 
     @settings(max_examples=20, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
