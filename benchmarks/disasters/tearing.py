@@ -135,9 +135,11 @@ class _CutLink(Link):
 
     def answer(self) -> None:
         """The client's end is closed when the server has answered."""
+        end = b""
         with suppress(OSError):
             while answered := self.server.recv(65536):
-                is_over = answered[:-1].endswith(READY)
+                end = (end + answered)[-len(READY) - 1 :]
+                is_over = end.startswith(READY)
                 if self._left is not None:
                     self.client.sendall(answered[: self._left])
                     self._left = max(self._left - len(answered), 0)
