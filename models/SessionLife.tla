@@ -75,7 +75,7 @@ Release(r) ==
     /\ UNCHANGED <<drawn, holder, row, delivery, work, ended, effects, breaks>>
 
 -----------------------------------------------------------------------------------
-(* receive_from_session: the first message that was not handed out under this token; see _next_in_session. *)
+(* receive_from_session: the first message that was not handed out under this token; see _next_in_sessions. *)
 New   == {m \in Messages : row[m].place \in {"ready", "delayed"} /\ row[m].token # session.token}
 Stops == {m \in New : (row[m].place = "delayed" /\ Rule("a delayed message holds its successors up"))
                       \/ IsHeld(m)}

@@ -123,43 +123,63 @@ def _state(rows: Sequence[Row]) -> Any:
 
 
 def accept_and_release(
-    queue: str, released: Sequence[SessionLock], *, max_sessions: int, max_messages: int, locked_by: str
-) -> Statement[list[tuple[SessionLock, list[Row]]]]:
-    """Accept sessions, receive the first messages of each, and release others.
+    queue: str,
+    released: Sequence[SessionLock],
+    *,
+    max_sessions: int,
+    max_messages_each: int,
+    max_messages: int,
+    locked_by: str,
+) -> Statement[tuple[list[tuple[SessionLock, list[Row]]], list[bool]]]:
+    """Accept sessions, receive the first messages of each, and release others; returns whether each was released.
+
+    At most ``max_messages`` are received in all, but one of each session.
 
     These come last: what comes for a session while its release is not committed is noticed a second later.
     """
 
-    def read(rows: Sequence[Row]) -> list[tuple[SessionLock, list[Row]]]:
+    def read(rows: Sequence[Row]) -> tuple[list[tuple[SessionLock, list[Row]]], list[bool]]:
         accepted: dict[SessionLock, list[Row]] = {}
-        for session_id, lock_token, *row in rows:
+        for _, session_id, lock_token, *row, _, _ in rows:
             if session_id is not None:
                 received = accepted.setdefault(SessionLock(queue, session_id, lock_token), [])
                 if row[SEQUENCE_NUMBER] is not None:
                     received.append(tuple(row))
-        return list(accepted.items())
+        return list(accepted.items()), rows[0][0] or []
 
     return call(
         f"""  with accepted as materialized (
-                   select session.session_id as name, session.lock_token::text as token, received.*
-                     from pgqueue.accept_session(…) as session
-                     left join lateral (
-                          select {RECEIVED_COLUMNS}
-                            from pgqueue.receive_from_session(
-                                 …, session_id => session.session_id, lock_token => session.lock_token))
-                          as received on true),
+                   select session_id as name, lock_token as token
+                     from pgqueue.accept_session(…, queue => %(queue)s::text)),
+                   received as materialized (
+                   select {RECEIVED_COLUMNS}, session_id as received_from, nth
+                     from (select array_agg(name) as names, array_agg(token) as tokens from accepted) as held
+                    cross join lateral (
+                          select row_number() over () as nth, *
+                            from pgqueue.receive_from_session_batch(
+                                 %(queue)s::text, names, tokens,
+                                 array_fill(
+                                     least(%(max_messages_each)s, greatest(%(max_messages)s / cardinality(names), 1)),
+                                     array[cardinality(names)]))) as message
+                    where names is not null),
                    released as materialized (
-                   select count(pgqueue.release_session(
-                          …, session_id => held.session_id, lock_token => held.lock_token)) as sessions
-                     from (select count(*) from accepted) as before
-                    cross join unnest(%(session_ids)s::text[], %(lock_tokens)s::uuid[])
-                          as held (session_id, lock_token))
-            select accepted.* from released left join accepted on true""",
+                   select array_agg(is_released) as outcomes
+                     from (select count(*) from received) as before
+                    cross join lateral pgqueue.release_session_batch(
+                          …, queue => case when before.count >= 0 then %(queue)s::text end))
+            select outcomes, name, token::text, received.*
+              from released
+              left join (accepted left join received on received_from = name) on true
+             order by nth""",
         read,
-        {**_proofs(released), "max_sessions": max_sessions},
-        queue=queue,
-        max_messages=max_messages,
-        locked_by=locked_by,
+        {
+            **_proofs(released),
+            "queue": queue_name(queue),
+            "max_sessions": max_sessions,
+            "max_messages_each": max_messages_each,
+            "max_messages": max_messages,
+            "locked_by": locked_by,
+        },
     )
 
 
@@ -168,29 +188,16 @@ def receive_from_sessions(
 ) -> Statement[list[Row]]:
     """Receive up to so many messages of each of these sessions; if a lock is lost, of none."""
     return call(
-        f"""select received.*
-              from unnest(%(session_ids)s::text[], %(lock_tokens)s::uuid[], %(most)s::integer[])
-                   as held (session_id, lock_token, most)
-             cross join lateral (
-                   select {RECEIVED_COLUMNS}
-                     from pgqueue.receive_from_session(
-                          …, session_id => held.session_id, lock_token => held.lock_token, max_messages => held.most))
-                   as received""",
+        f"select {RECEIVED_COLUMNS} from pgqueue.receive_from_session_batch(…)",
         rows,
-        {**_proofs(locks), "most": list(max_messages)},
+        {**_proofs(locks), "max_messages_each": list(max_messages)},
         queue=queue,
     )
 
 
 def release_sessions(queue: str, locks: Sequence[SessionLock]) -> Statement[list[bool]]:
     """Returns for each session whether it was released."""
-    return call(
-        """select pgqueue.release_session(…, session_id => held.session_id, lock_token => held.lock_token)
-              from unnest(%(session_ids)s::text[], %(lock_tokens)s::uuid[]) as held (session_id, lock_token)""",
-        column,
-        _proofs(locks),
-        queue=queue,
-    )
+    return call("select is_released from pgqueue.release_session_batch(…)", column, _proofs(locks), queue=queue)
 
 
 def _proofs(locks: Sequence[SessionLock]) -> dict[str, Any]:

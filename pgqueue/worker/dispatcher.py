@@ -113,6 +113,11 @@ class Dispatcher:
         return bool(self._finished)
 
     @property
+    def is_releasing(self) -> bool:
+        """Whether a session could not be released yet."""
+        return self._sessions.is_releasing
+
+    @property
     def is_claim_due(self) -> bool:
         """Whether messages of sessions have ended."""
         return self._sessions.has_ended
@@ -253,10 +258,13 @@ class Dispatcher:
             self._begin_to_look()
             self._empty_until = self._now + SHORTEST_PAUSE
             self._received_at = self._now
+        sent_at = time.monotonic()
         try:
             messages = yield from self._sessions.claim(lock_duration, self._pace.ahead, is_empty=is_empty)
         except QueueDisabledError as error:
             logger.debug("waiting: %s", error)
+        if messages:
+            self._pace.claimed(time.monotonic() - sent_at)
         self._found, self._wanted = len(messages), self._sessions.wanted
         return messages
 

@@ -171,7 +171,8 @@ class QueueService:
                 yield from self.dispatcher.release_sessions()
             except PGQueueError as error:
                 recovery.log(error)
-            if self.handlers.is_over and not (unstarted or self.handlers.waiting or self.dispatcher.has_finished):
+            remains = unstarted or self.handlers.waiting or self.dispatcher.has_finished or self.dispatcher.is_releasing
+            if self.handlers.is_over and not remains:
                 return
             if time.monotonic() >= self.stopping.handlers_end_at:
                 logger.warning(

@@ -25,6 +25,14 @@ SETTLED = (ReceiveState.COMPLETED, ReceiveState.ABANDONED)
 
 #: How many messages of a session are received at a time, at least, where handlers are fast.
 FEWEST_AT_A_TIME = 10
+#: The number of sessions that the average of their messages follows.
+RECENT = 8
+#: How often a release is tried that meets a renewal, and how many seconds after the first time; then twice as many.
+RELEASES, RELEASED_AFTER = 5, 0.05
+#: The number of sessions held at most for messages to receive ahead: others may have idle handlers.
+SESSIONS_AHEAD = 100
+#: In seconds: how long an exchange of a few sessions may be put off while all handlers are busy.
+PUT_OFF = 0.05
 #: In seconds: how long a session is held at least that had no message after all, because a transaction holds it.
 SHORTEST_HOLD = 0.1
 
@@ -56,6 +64,9 @@ class HeldSession:
     empty_since: float | None = None
     #: Whether nothing more is received from it: it is to be released.
     is_over: bool = False
+    #: How often it could not be released, because its lock is lost, or just being renewed; and when to try again.
+    refusals: int = 0
+    release_at: float = 0.0
 
     @property
     def is_free(self) -> bool:
@@ -103,11 +114,14 @@ class Sessions:
         self._starting = threading.Lock()
         #: Whether messages were completed after their handlers, and whether some were settled by them.
         self._completed_later = self._settled_by_handlers = False
-        #: How many messages of each session to receive at a time.
-        self._at_a_time = 1
+        #: How many messages to receive ahead in all, and of each session at a time.
+        self._ahead, self._at_a_time = 0, 1
         #: How many sessions to hold at a time.
         self._at_once = limits.most
+        #: How many messages a session has had of late, on average: from one to as many as are received at a time.
+        self._each = float(FEWEST_AT_A_TIME)
         self._may_be_more = True
+        self._put_off_since: float | None = None
         self._lasts = 0.0
         #: Whether a session may need further messages.
         self.is_low = False
@@ -168,8 +182,9 @@ class Sessions:
         """
         self._lasts = lasts
         is_fast = ahead > 0 and not self._is_mixed
+        self._ahead = ahead
         self._at_a_time = max(ahead // max(len(self._held), 1), FEWEST_AT_A_TIME) if is_fast else 1
-        self._at_once = self._limits.most + (ahead // FEWEST_AT_A_TIME if is_fast else 0)
+        self._at_once = self._limits.most + (min(int(ahead / self._each), SESSIONS_AHEAD) if is_fast else 0)
         self._may_be_more |= not is_empty
         self.is_low = False
         self._note_ended()
@@ -186,8 +201,16 @@ class Sessions:
 
     def pause(self, now: float) -> float:
         """The seconds until a session is to be renewed, to be released, or to be received from."""
-        due = (min(self._renewal_due(session), self._release_due(session)) for session in self._free())
+        due = [min(self._renewal_due(session), self._release_due(session)) for session in self._free()]
+        due += [session.release_at for session in self._held.values() if session.release_at]
+        if self._put_off_since is not None:
+            due.append(self._put_off_since + PUT_OFF)
         return max(min(due, default=float("inf")) - now, 0)
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether a session could not be released, and is to be tried again."""
+        return any(session.release_at for session in self._held.values())
 
     def release_free(self) -> Flow[None]:
         """Give back what no handler has started, and release the sessions of which no message is in hand."""
@@ -297,12 +320,17 @@ class Sessions:
                 yield from self._source.execute(sessions.renew_session_lock(session.lock, lock_duration=None))
                 session.renewed_at = now
             except SessionLockLostError as lost:
-                session.is_over, session.empty_since = True, None
+                session.is_over, session.empty_since, session.refusals = True, None, RELEASES
                 extra = {"queue": self._queue, "session_id": session.lock.session_id, "tracking_id": lost.tracking_id}
                 logger.warning("%s; it is left to others", lost, extra=extra)
 
     def _receive(self, *, is_empty: bool) -> Flow[None]:
-        low = [session for session in self._held.values() if session.empty_since is None or not is_empty]
+        now = time.monotonic()
+        low = [
+            session
+            for session in self._held.values()
+            if session.empty_since is None or (not is_empty and now < self._release_due(session))
+        ]
         missing = {session: count for session in low if (count := self._missing(session)) > 0}
         if not missing:
             return
@@ -328,7 +356,9 @@ class Sessions:
         That is one trip if those that are over are empty: others may be accepted again.
         """
         over = self._over()
-        lacking = self._at_once - (len(self._held) - len(over))
+        lacking = self._at_once - sum(not each.is_over or bool(each.unsettled) for each in self._held.values())
+        if (over or self._may_be_more) and self._may_be_put_off(lacking):
+            return
         are_empty = all(session.empty_since is not None for session in over)
         if not (are_empty and self._may_be_more and lacking > 0):
             yield from self._release(over)
@@ -336,25 +366,38 @@ class Sessions:
         if not (self._may_be_more and lacking > 0):
             return
         sent_at = time.monotonic()
-        most = min(self._at_a_time, self._limits.max_messages or self._at_a_time)
+        each = min(self._at_a_time, self._limits.max_messages or self._at_a_time)
+        in_all = 2 * (self._ahead + self._limits.most)
         try:
-            accepted = yield from self._source.execute(
+            accepted, released = yield from self._source.execute(
                 sessions.accept_and_release(
                     self._queue,
                     [session.lock for session in over],
                     max_sessions=lacking,
-                    max_messages=most,
+                    max_messages_each=each,
+                    max_messages=in_all,
                     locked_by=this_process(),
                 )
             )
         except QueueDisabledError:
             yield from self._release(over)
             raise
-        self._forget(over)
+        self._forget(over, released)
         self._may_be_more = len(accepted) == lacking
         for lock, rows in accepted:
             session = self._held[lock.session_id] = HeldSession(lock, sent_at)
-            self._take(rows, {session: most})
+            self._take(rows, {session: min(each, max(in_all // len(accepted), 1))})
+
+    def _may_be_put_off(self, lacking: int) -> bool:
+        """Whether so few sessions are to be exchanged that more of them can soon be exchanged in the same trip."""
+        now = time.monotonic()
+        if self.wanted or self.is_releasing or not 0 < lacking * 2 <= self._at_once - self._limits.most:
+            self._put_off_since = None
+        elif self._put_off_since is None:
+            self._put_off_since = now
+        elif now >= self._put_off_since + PUT_OFF:
+            self._put_off_since = None
+        return self._put_off_since is not None
 
     def _over(self) -> list[HeldSession]:
         """The sessions to release: those that are over, and those that have been empty for long enough."""
@@ -362,17 +405,28 @@ class Sessions:
         for session in self._free():
             is_empty = session.empty_since is not None and self._release_due(session) <= now
             session.is_over = is_empty or self._left(session) <= 0
-        return [session for session in self._held.values() if session.is_over and not session.unsettled]
+        return [
+            session
+            for session in self._held.values()
+            if session.is_over and not session.unsettled and session.release_at <= now
+        ]
 
     def _release(self, over: Sequence[HeldSession]) -> Flow[None]:
         if over:
-            yield from self._source.execute(sessions.release_sessions(self._queue, [each.lock for each in over]))
-            self._forget(over)
+            released = yield from self._source.execute(
+                sessions.release_sessions(self._queue, [each.lock for each in over])
+            )
+            self._forget(over, released)
 
-    def _forget(self, released: Iterable[HeldSession]) -> None:
-        for session in released:
+    def _forget(self, over: Iterable[HeldSession], released: Iterable[bool]) -> None:
+        for session, is_released in zip(over, released, strict=True):
+            session.refusals += not is_released
+            if not is_released and session.refusals < RELEASES:
+                session.release_at = time.monotonic() + RELEASED_AFTER * 2 ** (session.refusals - 1)
+                continue
             del self._held[session.lock.session_id]
             self._may_be_more |= session.empty_since is None
+            self._each += (min(max(session.received, 1), FEWEST_AT_A_TIME) - self._each) / RECENT
 
     def _take(self, rows: Iterable[Row], asked: Mapping[HeldSession, int]) -> None:
         """Keep the messages that were received; a session with fewer than were asked for is empty."""

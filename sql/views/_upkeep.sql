@@ -17,7 +17,7 @@ select name as queue, status, updated_at, paused_at,
                         from pgqueue.message
                        where message.queue_id = waiting_session.queue_id and lane = 2000
                          and message.session_id between waiting_session.session_id and waiting_session.session_id
-                       order by message.session_id, position               -- see pgqueue._next_in_session
+                       order by message.session_id, position               -- see pgqueue._next_in_sessions
                        limit 1)
                order by available_at
                limit 1),

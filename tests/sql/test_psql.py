@@ -230,6 +230,10 @@ select pgqueue.complete('steps', :sequence_number, :'lock_token') is not null;
 commit;
 select pgqueue.renew_session_lock('steps', :'session_id', :'lock_token', '5 minutes') > pgqueue.clock();
 select pgqueue.release_session('steps', :'session_id', :'lock_token');
+select * from pgqueue.release_session_batch('steps', array[:'session_id'], array[:'lock_token']::uuid[]);
+select session_id, lock_token from pgqueue.accept_session('steps') \\gset
+select body
+  from pgqueue.receive_from_session_batch('steps', array[:'session_id'], array[:'lock_token']::uuid[], array[5]);
 select state from pgqueue.get_session_state('steps', 'customer-7');
 select session_id, is_locked, messages, state_size from pgqueue.sessions;
 """
@@ -336,7 +340,8 @@ def test_messages_are_sent_again_and_again(database: Database) -> None:
 
 def test_a_session_is_accepted_received_from_and_released(database: Database) -> None:
     assert psql(database, IN_SESSIONS) == [
-        "t", "t", "t", "customer-7|t|2", "t", "", "t", "t", "t", '{"last": 1}', "customer-7|f|1|11",
+        "t", "t", "t", "customer-7|t|2", "t", "", "t", "t", "t", "customer-7|f", "2", '{"last": 1}',
+        "customer-7|t|1|11",
     ]  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def test_a_settlement_goes_by_the_numbers_of_messages_and_the_key_of_their_sessi
     plans = explainer.plans(lambda: settle(ann, message))
     ann.rollback()
     assert ways(plans) <= {"message_pkey", "returned_message", "session_pkey"}
-    assert {"returned_message", "session_pkey"} <= ways(plans)
+    assert "session_pkey" in ways(plans)
     assert_cheap(plans)
 
 

@@ -116,6 +116,8 @@ def test_messages_of_a_lost_session_come_again_in_their_order(database: Database
         with refused(SESSION_LOST):
             received(ann, held)
         with refused(SESSION_LOST):
+            ann.table("receive_deferred", queue="q", sequence_numbers=[1], session_id="a", lock_token=held.lock_token)
+        with refused(SESSION_LOST):
             renew(ann, held)
         with refused(SESSION_LOST):
             set_state(ann, held, 1)

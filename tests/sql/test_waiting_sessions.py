@@ -118,7 +118,7 @@ def test_messages_are_looked_for_once_more_when_the_session_is_locked(database: 
         held = accepted(bob)
         bob.complete(received(bob, held)[0])
         stage.rewrite(
-            "_forget_waiting", "    places := array(", "    perform pg_advisory_xact_lock(7);\n    places := array("
+            "_forget_waiting", "begin\n    select", "begin\n    perform pg_advisory_xact_lock(7);\n    select"
         )
         with opened(cho):
             cho.rows("select pg_advisory_xact_lock(7)")

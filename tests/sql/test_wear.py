@@ -176,11 +176,14 @@ STATEMENTS = {
     "accept_session": "select from pgqueue.accept_session('sessions')",
     "accept_session by its id": "select from pgqueue.accept_session('sessions', 'another')",
     "receive_from_session": "select from pgqueue.receive_from_session('sessions', 'long', '{session_token}', 10)",
+    "receive_from_session_batch": "select from pgqueue.receive_from_session_batch('sessions', '{{long}}',"
+    " '{{{session_token}}}', '{{10}}')",
     "renew_session_lock": "select pgqueue.renew_session_lock('sessions', 'long', '{session_token}')",
     "set_session_state": "select pgqueue.set_session_state('sessions', 'long', '{session_token}', '1')",
     "get_session_state": "select from pgqueue.get_session_state('sessions', 'long')",
     "peek_session": "select from pgqueue.peek_session('sessions', 'long', max_messages => 10)",
     "release_session": "select pgqueue.release_session('sessions', 'long', '{session_token}')",
+    "release_session_batch": "select from pgqueue.release_session_batch('sessions', '{{long}}', '{{{session_token}}}')",
     "attach_consumer": "select from pgqueue.attach_consumer('new', 'q')",
     "begin_claim": "select pgqueue.begin_claim('c', 1, epoch => {epoch})",
     "claim_batch": "select pgqueue.claim_batch('c', 0, 10, epoch => {epoch})",
@@ -298,13 +301,13 @@ WEARING = {
     "view unique_keys": Wearing("reads the keys of a queue in their order; the sweeper deletes those that are free"),
 }
 
-#: Statements that look up messages by `= any`, alone or in a helper. Before PostgreSQL 17 that is no condition of an
+#: Statements that look up rows by `= any`, alone or in a helper. Before PostgreSQL 17 that is no condition of an
 #: index if one row is expected, and they read the lane.
 BEFORE_17 = {
-    "abandon with a delay", "abandon_batch", "begin_claim", "claim_batch", "complete_batch", "complete_claim",
-    "dead_letter", "dead_letter_batch", "defer", "defer_batch", "explain_message", "pin_batch", "postpone",
-    "release_batch", "release_claim", "renew_claim", "renew_lock", "renew_lock_batch", "resolve", "unlock",
-    "view consumers",
+    "abandon with a delay", "abandon_batch", "add_to_batch", "begin_claim", "cancel_on_topic", "claim_batch",
+    "complete_batch", "complete_claim", "dead_letter", "dead_letter_batch", "defer", "defer_batch", "explain_message",
+    "pin_batch", "postpone", "release_batch", "release_claim", "renew_claim", "renew_lock", "renew_lock_batch",
+    "resolve", "unlock", "view consumers",
 }  # fmt: skip
 
 #: Statements that read something of each queue.

@@ -16,6 +16,7 @@ import pgqueue
 from pgqueue import Message, RetryPolicy
 from pgqueue.errors import InvalidArgumentError, InvalidStateError, SessionCannotBeLockedError
 from pgqueue.testing import Database
+from pgqueue.worker import sessions
 from tests.patience import eventually
 from tests.worker.scene import FACES, Running, Scene, effect
 
@@ -307,6 +308,37 @@ def test_a_lost_session_completes_nothing_and_the_worker_takes_another(
     assert any(getattr(record, "session_id", None) == "a" for record in caplog.records)
 
 
+def test_the_claim_loop_waits_while_the_handler_of_a_lost_session_runs(
+    scene: Steps, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = threading.Event(), threading.Event()
+    pauses: list[float] = []
+    pause = sessions.Sessions.pause
+
+    def noted(self: sessions.Sessions, now: float) -> float:
+        pauses.append(pause(self, now))
+        return pauses[-1]
+
+    monkeypatch.setattr(sessions.Sessions, "pause", noted)
+    scene.send_to("a", 1)
+
+    def handler(message: Any) -> None:
+        begun.set()
+        over.wait(60)
+
+    with scene.working(handler, concurrency=1), caplog.at_level(logging.WARNING, "pgqueue"):
+        assert begun.wait(60)
+        with taken_over(scene, "a"):
+            scene.send_to("a", 2)
+            eventually(lambda: any(getattr(record, "session_id", None) == "a" for record in caplog.records))
+            pauses.clear()
+            scene.send_to("a", 3)
+            eventually(lambda: bool(pauses))
+            assert min(pauses) > 0
+        over.set()
+        eventually(lambda: scene.left() == [])
+
+
 def test_an_idle_session_that_is_lost_is_dropped(scene: Steps) -> None:
     seen: list[Any] = []
     scene.send_to("a", 1)
@@ -355,6 +387,29 @@ def test_a_worker_that_stops_gives_its_sessions_back(scene: Steps) -> None:
     with scene.queue.accept_session("a") as session:
         (received,) = session.receive()
         assert (received.body, received.delivery_count) == (2, 1)
+
+
+def test_a_session_that_is_just_being_renewed_is_released_after_that(
+    scene: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "RELEASES", 1_000)
+    begun, over = threading.Event(), threading.Event()
+    scene.send_to("a", 1)
+
+    def handler(message: Any) -> None:
+        begun.set()
+        over.wait(60)
+
+    running = Running(scene.make(handler))
+    assert begun.wait(60)
+    with scene.database.connect() as renewing:
+        renewing.execute("select from pgqueue.session for no key update")
+        running.worker.stop()
+        over.set()
+        eventually(lambda: scene.left() == [])
+        assert scene.held() == ["a"]
+    running.ended()
+    assert scene.held() == []
 
 
 def test_a_worker_survives_the_loss_of_its_connections_and_the_order_holds(scene: Steps) -> None:
@@ -421,7 +476,7 @@ def test_an_idle_worker_polls_seldom(scene: Steps) -> None:
             threading.Event().wait(2)
             ((count,),) = scene.rows(
                 """select sum(calls)::integer from pg_stat_user_functions
-                    where funcname in ('accept_session', 'receive_from_session')"""
+                    where funcname in ('accept_session', 'receive_from_session_batch')"""
             )
             return int(count)
 

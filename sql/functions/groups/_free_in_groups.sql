@@ -23,7 +23,7 @@ begin
                     where queue_id = _free_in_groups.queue_id and lane = 2000 and session_id <= given.id
                       and (session_id, position) > (given.id, given.cursor)
                       and (locked_until is null or locked_until <= moment)
-                    order by session_id, position            -- see pgqueue._next_in_session
+                    order by session_id, position            -- see pgqueue._next_in_sessions
                     limit most
                       for update skip locked) as free
              limit max_messages) as found;

@@ -9,7 +9,7 @@ begin
           from pgqueue.message
          where queue_id = waiting.queue_id and lane = 2000 and session_id <= waiting.session_id
            and (session_id, position) > (waiting.session_id, waiting.cursor)
-         order by session_id, position                       -- see pgqueue._next_in_session
+         order by session_id, position                       -- see pgqueue._next_in_sessions
          limit 1));
 end
 $$;

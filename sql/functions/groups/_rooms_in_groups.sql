@@ -8,22 +8,13 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
+    free    tid[];
     own     text[];                                            -- the groups that this receive holds
     known   record;
     checked boolean := false;
 begin
-    own := array(
-        select session_id
-          from unnest(ids) as given (id)
-         cross join lateral (
-               select session_id
-                 from pgqueue.session
-                where queue_id = source.id and session.session_id = given.id and (locked_until is null or locked_until <= moment)
-                  for update skip locked) as free);
-    if cardinality(own) < cardinality(ids) then                -- the others are new, or other receives hold them
-        own := own || array(
-            select id from unnest(ids) as id where id <> all (own) and (pgqueue._free_session(source.id, id)).queue_id is not null);
-    end if;
+    free := pgqueue._free_sessions(source.id, ids);            -- the others are held by other receives
+    own := array(select session_id from pgqueue.session where ctid = any (free));
     loop
         select array_agg(row(id, places, next, allowed.max_concurrent, rate, turn, full_at, slots.numbers, slots.tokens)::pgqueue.group_room) as rooms,
                bool_or(is_late) as has_late

@@ -49,7 +49,7 @@ begin
                         where message.queue_id = waiting.queue_id and lane = 2000 and message.session_id <= waiting.session_id
                           and (message.session_id, position) > (waiting.session_id, passed.cursor)
                           and (locked_until is null or locked_until <= moment)
-                        order by message.session_id, position      -- see pgqueue._next_in_session
+                        order by message.session_id, position      -- see pgqueue._next_in_sessions
                         limit 1) is null as is_idle) as known
          cross join lateral (
                select min(case when lock_token is null then least(locked_until, expires_at) else locked_until end) as next

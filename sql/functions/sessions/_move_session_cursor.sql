@@ -28,7 +28,7 @@ begin
                from pgqueue.message
               where queue_id = held.queue_id and lane = 2000 and session_id <= held.session_id
                 and (session_id, position) > (held.session_id, held.cursor)
-              order by session_id, position          -- see pgqueue._next_in_session
+              order by session_id, position          -- see pgqueue._next_in_sessions
               limit 1),
             held.horizon);
     else

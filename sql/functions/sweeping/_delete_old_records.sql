@@ -16,7 +16,6 @@ declare
     ended   integer;
     awaited integer;
     keys    integer := 0;
-    known   pgqueue.session;
 begin
     delete from pgqueue.sent_message_id
      where ctid = any (array(
@@ -73,16 +72,13 @@ begin
         get diagnostics keys = row_count;
     end if;
     if (queue.requires_session or queue.fair) and since = '-infinity' then
-        for known in
-            select *
+        perform pgqueue._forget_sessions(queue.id, pgqueue._empty_sessions(queue.id, array(
+            select session_id
               from pgqueue.session
              where queue_id = queue.id and num_nonnulls(state, binary_state) = 0
                and (horizon = 0 or horizon_taken_at not between moment - interval '1 hour' and moment)
                and (locked_until is null or locked_until <= moment - interval '1 hour')
-             limit max_records - ids - effects - batches - keys
-        loop
-            perform pgqueue._forget_session(known);
-        end loop;
+             limit max_records - ids - effects - batches - keys)));
     end if;
     return ids + effects + batches + keys;
 end

@@ -30,14 +30,14 @@ declare
     source     pgqueue.queue := pgqueue._find_session_queue(queue);
     holder     text          := coalesce(accept_session.locked_by, pgqueue._backend_name());
     lasts      interval      := coalesce(accept_session.lock_duration, source.lock_duration);
+    wanted     integer       := max_sessions;
     has_turned boolean       := false;
-    accepted   integer       := 0;
     fetched    bigint        := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
     read       bigint;
     moment     timestamptz;
     waiting    record;
-    free       pgqueue.session;
-    next       timestamptz;
+    free       tid[];
+    found      record;
 begin
     perform pgqueue._check_receive(source, 1, accept_session.lock_duration);
     if max_sessions is null or max_sessions < 1 then
@@ -49,58 +49,83 @@ begin
             perform pgqueue._refuse_argument(
                 'session_id', 'a text of 1 to 128 characters', format('one of %s', length(accept_session.session_id)));
         end if;
-        free := pgqueue._free_session(source.id, accept_session.session_id);
-        if free.queue_id is null then
+        free := pgqueue._free_sessions(source.id, array[accept_session.session_id]);
+        if free = '{}' then
             perform pgqueue._refuse_held_session(source, accept_session.session_id);
         end if;
-        return query select * from pgqueue._lock_session(free, pgqueue.clock() + lasts, holder);
+        return query
+            update pgqueue.session
+               set lock_token = gen_random_uuid(), locked_until = pgqueue.clock() + lasts, locked_by = holder
+             where ctid = any (free)
+            returning session_id, lock_token, locked_until, state, binary_state;
         return;
     end if;
     if source.paused_at is not null then
         return;
     end if;
     perform pgqueue._take_turn_when_due(source.id);
-    loop
+    while wanted > 0 loop
         moment := pgqueue.clock();
-        select ctid as place, session_id as id into waiting
-          from pgqueue.waiting_session
-         where queue_id = source.id and available_at between pgqueue._due_from(source.id, 'SESSION') and moment
-         order by available_at
-         limit 1
-           for no key update skip locked;
-        if pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass) > fetched + 32 then
+        select array_agg(place) as places, array_agg(session_id) as ids into waiting
+          from (select ctid as place, session_id
+                  from pgqueue.waiting_session
+                 where queue_id = source.id and available_at between pgqueue._due_from(source.id, 'SESSION') and moment
+                 order by available_at
+                 limit wanted
+                   for no key update skip locked) as longest;
+        if pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass) > fetched + 32 + 3 * coalesce(cardinality(waiting.ids), 0) then
             perform pgqueue._pass_due_times(source.id, 'SESSION');
             fetched := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
         end if;
-        if waiting.id is null then
-            exit when has_turned or accepted > 0 or not pgqueue._take_turn(source);
+        if waiting.ids is null then
+            exit when has_turned or wanted < max_sessions or not pgqueue._take_turn(source);
             has_turned := true;
             continue;
         end if;
-        free := pgqueue._free_session(source.id, waiting.id);
+        free := pgqueue._free_sessions(source.id, waiting.ids);
         read := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass);
-        next := pgqueue._next_delivery(free);
+        select coalesce(array_agg(id) filter (where next <= moment), '{}') as ready,
+               array_agg(place) filter (where next <= moment) as places,
+               coalesce(array_agg(id) filter (where next is null), '{}') as empty,
+               array_agg(id) filter (where next > moment) as later,
+               array_agg(next) filter (where next > moment) as nexts
+          into found
+          from (select known.ctid as place, known.session_id as id, next.available_at as next
+                  from pgqueue.session as known
+                  left join lateral (                    -- later than now where the first message was abandoned with a delay
+                       select case when lock_token is null and locked_until > moment then least(locked_until, expires_at)
+                                   else '-infinity' end as available_at
+                         from pgqueue.message
+                        where queue_id = known.queue_id and lane = 2000 and session_id <= known.session_id
+                          and (session_id, position) > (known.session_id, known.cursor)
+                        order by session_id, position    -- see pgqueue._next_in_sessions
+                        limit 1) as next on true
+                 where known.ctid = any (free)) as known;
         read := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) - read;
-        if next <= moment then
-            update pgqueue.waiting_session
-               set available_at = moment + lasts, changed_by = pg_current_xact_id()
-             where ctid = waiting.place;
-            return query select * from pgqueue._lock_session(free, moment + lasts, holder);
-            if read > 32 then
-                perform pgqueue._move_session_cursor(free, reads_much => true);
-            end if;
-            accepted := accepted + 1;
-            exit when accepted = max_sessions;
-            fetched := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
-            continue;
-        elsif free.queue_id is null then
-            -- held, or kept by a transaction: perhaps that of its release, so the end of its lock does not count
-            next := moment + interval '1 second';
-        elsif next is null then
-            perform pgqueue._forget_session(free);
-            next := moment + interval '1 second';            -- a row that is still there is held by a sender
+        if found.empty <> '{}' then
+            perform pgqueue._forget_sessions(source.id, found.empty);
         end if;
-        update pgqueue.waiting_session set available_at = next, changed_by = pg_current_xact_id() where ctid = waiting.place;
+        -- A session that is held, or kept by a transaction, waits for a second: perhaps that is the transaction of its release, so the
+        -- end of its lock does not count. So does one that is empty whose row is still there: a sender holds it.
+        update pgqueue.waiting_session
+           set available_at = case when session_id = any (found.ready) then moment + lasts
+                                   else coalesce(found.nexts[array_position(found.later, session_id)], moment + interval '1 second') end,
+               changed_by   = pg_current_xact_id()
+         where ctid = any (waiting.places);
+        if found.ready <> '{}' then
+            return query
+                with locked as (
+                    update pgqueue.session
+                       set lock_token = gen_random_uuid(), locked_until = moment + lasts, locked_by = holder
+                     where ctid = any (found.places)
+                    returning session_id, lock_token, locked_until, state, binary_state)
+                select * from locked order by array_position(waiting.ids, session_id);
+            wanted := wanted - cardinality(found.ready);
+            if read > 32 + cardinality(free) then
+                perform pgqueue._move_session_cursors(source.id, found.ready);
+            end if;
+        end if;
+        fetched := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
     end loop;
 end
 $$;

@@ -17,6 +17,7 @@ declare
     source pgqueue.queue;
     proven bigint[];
     held   record;
+    in_sessions constant smallint := 2000;   -- a variable, so that the key of the table is the way to a number
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     -- fast path: fresh messages of priority 0, the most frequent case
@@ -43,6 +44,29 @@ begin
         return;
     end if;
     source := pgqueue._find_queue(queue, 'RECEIVE');
+    if source.requires_session and not source.records_settlements then
+        -- first deliveries in sessions, with which nothing has gone wrong yet; see pgqueue._prove_sessions
+        with fresh as materialized (
+            select place, nth
+              from (select * from unnest(sequence_numbers, lock_tokens) with ordinality as given (number, token, nth) order by number) as lock
+             cross join lateral (                     -- each by itself, as in pgqueue._lock_proven
+                   select ctid as place, session_id
+                     from pgqueue.message
+                    where queue_id = source.id and lane = in_sessions and position between number and number
+                      and sequence_number = position and delivery_count = 1 and lock_token = token
+                      for update) as message
+             cross join lateral (
+                   select from pgqueue.session
+                    where queue_id = source.id and session_id = message.session_id and lock_token = token
+                      for key share) as session
+        ), gone as (
+            delete from pgqueue.message using fresh where message.ctid = place returning nth)
+        select array_agg(nth) into proven from gone;
+        if cardinality(proven) = cardinality(sequence_numbers) and cardinality(proven) = cardinality(lock_tokens) then
+            return query select number, null::text from unnest(sequence_numbers) as number;
+            return;
+        end if;
+    end if;
     select * into held from pgqueue._lock_proven(source, sequence_numbers, lock_tokens);
     perform pgqueue._free_slots_in_groups(source, held.places);
     perform pgqueue._delete_messages(source, held.places, 'COMPLETED');

@@ -35,7 +35,7 @@ begin
           from pgqueue.message
          where queue_id = source.id and lane = 2000 and session_id <= peek_session.session_id
            and (session_id, position) > (peek_session.session_id, past)
-         order by session_id, position                   -- see pgqueue._next_in_session
+         order by session_id, position                   -- see pgqueue._next_in_sessions
         offset few
          limit 1);
     return query

@@ -16,64 +16,25 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
-#variable_conflict use_column
 declare
-    source     pgqueue.queue := pgqueue._find_session_queue(queue);
-    moment     timestamptz;
-    held       pgqueue.session;
-    has_turned boolean := false;
-    places     tid[];
-    unfit      tid[];
-    allowed    integer := max_messages;
-    fetched    bigint;
+    source pgqueue.queue := pgqueue._find_session_queue(queue);
+    places tid[];
 begin
     perform pgqueue._check_receive(source, max_messages, null);
-    perform pgqueue._take_turn_when_due(source.id);
-    held := pgqueue._held_session(source, receive_from_session.session_id, receive_from_session.lock_token);
-    perform pgqueue._move_session_cursor(held);
-    if num_nonnulls(source.paused_at, source.max_receive_rate, source.max_concurrent) > 0 then
-        allowed := pgqueue._allowance(source, max_messages);
-        if allowed = 0 then
-            return;
-        end if;
-    end if;
-    loop
-        moment := pgqueue.clock();
-        fetched := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass);
-        places := pgqueue._next_in_session(held, allowed);
-        if pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) > fetched + allowed + 32 then
-            perform pgqueue._move_session_cursor(held, reads_much => true);
-        end if;
-        if places = '{}' then
-            exit when has_turned or not pgqueue._take_turn(source);
-            has_turned := true;
-            continue;
-        end if;
-        unfit := array(select ctid from pgqueue.message where ctid = any (places) and coalesce(expires_at <= moment, false));
-        if unfit <> '{}' then
-            perform pgqueue._expire(source, unfit);
-            continue;
-        end if;
-        unfit := pgqueue._exhausted(source, places);
-        if unfit <> '{}' then
-            perform pgqueue._move_exhausted(source, unfit);
-            continue;
-        end if;
-        if num_nonnulls(source.max_receive_rate, source.max_concurrent) > 0 then
-            perform pgqueue._hand_out(source, places, held.lock_token, moment);
-        end if;
-        return query
-            with handed as (
-                update pgqueue.message
-                   set locked_until    = held.locked_until,
-                       lock_token      = held.lock_token,
-                       locked_by       = held.locked_by,
-                       delivery_count  = delivery_count + 1,
-                       first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, moment) end
-                 where ctid = any (places)
-                returning message)
-            select (pgqueue._as_received(message, held.lock_token)).* from handed order by (message).position;
-        exit;
-    end loop;
+    places := pgqueue._take_from_sessions(
+        source, array[receive_from_session.session_id], array[receive_from_session.lock_token], array[max_messages]);
+    return query
+        with handed as (
+            update pgqueue.message
+               set locked_until    = held.locked_until,
+                   lock_token      = held.lock_token,
+                   locked_by       = held.locked_by,
+                   delivery_count  = delivery_count + 1,
+                   first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, pgqueue.clock()) end
+              from pgqueue.session as held
+             where message.ctid = any (places) and held.queue_id = source.id and held.session_id = receive_from_session.session_id
+               and held.lock_token is not null                -- a release of this moment leaves nothing to hand out
+            returning message)
+        select (pgqueue._as_received(message, receive_from_session.lock_token)).* from handed order by (message).position;
 end
 $$;

@@ -149,8 +149,8 @@ TWINS = [
     ),
     Twin(
         "accept_session",
-        "fetched + 32 then",
-        "fetched + 1000000 then",
+        "fetched + 32 +",
+        "fetched + 1000000 +",
         test_due_times.test_accepting_passes_many_sessions_that_are_gone,
     ),
     Twin(

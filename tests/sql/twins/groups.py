@@ -25,12 +25,6 @@ WAITS = [
         test_groups.test_a_sender_does_not_wait_for_a_transaction_that_receives_twice,
     ),
     Twin(
-        "_rooms_in_groups",
-        "for update skip locked",
-        "for update",
-        test_groups.test_a_receive_does_not_wait_for_another_one_of_a_group_with_limits,
-    ),
-    Twin(
         "_set_aside",
         "for update skip locked",
         "for update",

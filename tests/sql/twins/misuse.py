@@ -33,7 +33,7 @@ TWINS = [
         test_staging.test_the_batches_of_a_stream_wait_for_each_other,
     ),
     Twin(
-        "_create_session",
+        "_create_sessions",
         "set lock_timeout = '1ms'",
         "",
         test_misuse.test_of_two_who_create_a_session_one_gives_up,

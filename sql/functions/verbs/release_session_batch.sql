@@ -1,0 +1,16 @@
+-- Releases many sessions at once; see pgqueue.release_session.
+-- Returns  one row per lock, in the order given: whether the session was released.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
+-- Locks    the sessions, until the transaction ends; does not wait.
+create or replace function pgqueue.release_session_batch(queue text, session_ids text[], lock_tokens uuid[])
+returns table (session_id text, is_released boolean)
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    released bigint[] := pgqueue._release_sessions(queue, session_ids, lock_tokens);
+begin
+    return query select id, nth = any (released) from unnest(session_ids) with ordinality as given (id, nth);
+end
+$$;
