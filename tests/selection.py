@@ -55,7 +55,9 @@ ROOMS: dict[str, Sequence[str]] = {
     "docs": ["README.md", "docs", "examples", "mkdocs.yml", "pgqueue"],
     "doctor": ["pgqueue/doctor"],
     "gateway": ["benchmarks/gateway", "pgqueue/cli", "pgqueue/gateway"],
+    "notifications": ["tests/chaos", "tests/contract", "tests/sql/stage.py"],
     "properties": [],
+    "schema": ["pgqueue/doctor"],
     "schema/test_reproducible.py": [".ci/sbom.py", "Makefile", "pgqueue", "pyproject.toml"],
     "schema/test_wheel.py": ["Makefile", "pgqueue", "pyproject.toml"],
     "soak": [*BENCHMARKS, "benchmarks/soak"],
@@ -64,6 +66,7 @@ ROOMS: dict[str, Sequence[str]] = {
     "sql/test_wear.py": ["tests/sql"],
     "testing": [],
     "unit/test_imports.py": ["pgqueue"],
+    "worker": ["benchmarks/chaos", "tests/chaos", "tests/contract"],
 }
 
 #: Packages that only the gateway and its tests import: other versions of them prove nothing about other rooms.

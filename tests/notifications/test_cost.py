@@ -63,6 +63,7 @@ def transmitter(stage: Stage, database: Database) -> Iterator[tuple[QueuedTransm
         yield transmitter, counting
 
 
+@pytest.mark.core
 def test_polling_for_ready_notifications_is_one_statement(transmitter: tuple[QueuedTransmitter, Counting]) -> None:
     told, counting = transmitter
     for _ in range(3):

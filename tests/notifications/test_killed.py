@@ -69,6 +69,7 @@ def client(database: Database) -> Iterator[pgqueue.QueueClient]:
 
 
 @pytest.mark.parametrize(("kind", "finished", "step"), list(points()))
+@pytest.mark.core
 def test_a_notification_of_a_killed_process_is_sent_again_with_the_state_of_the_last_round(
     database: Database,
     client: pgqueue.QueueClient,

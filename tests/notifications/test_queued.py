@@ -64,6 +64,7 @@ def fate(place: Place) -> Fate:
 
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "timed out"])
 @pytest.mark.parametrize(("receipt", "in_time", "given_up", "too_late"), TABLE)
+@pytest.mark.core
 def test_the_receipt_of_one_recipient_decides(
     place: Place, receipt: ReceiptStatus, in_time: Fate, given_up: Fate, too_late: Fate, late: bool
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_recipient_may_deregister_itself_and_others_while_it_is_notified(place
     assert told == ["once", "new"]
 
 
+@pytest.mark.core
 def test_it_is_sent_if_and_only_if_the_caller_commits(place: Place) -> None:
     transmitter, seen = place.told(OK)
     for commits in (False, True):

@@ -33,6 +33,7 @@ def running(transmitter: Any) -> Iterator[list[Processed]]:
         assert not thread.is_alive()
 
 
+@pytest.mark.core
 def test_a_running_transmitter_sends_new_notifications_and_stops_on_request(place: Place) -> None:
     transmitter, seen = place.told(OK)
     with running(transmitter) as done:

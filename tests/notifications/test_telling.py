@@ -88,6 +88,7 @@ def telling(request: pytest.FixtureRequest) -> Telling:
         (FINISHED, OK),
     ],
 )
+@pytest.mark.core
 def test_the_receipt_of_one_recipient_has_its_answer(telling: Telling, receipt: Any, answer: ReceiptStatus) -> None:
     telling.those_who_answer([receipt])
     assert telling.notify_all(Lamp()) is answer

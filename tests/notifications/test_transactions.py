@@ -46,6 +46,7 @@ def writing(place: Place, *answers: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("answer", [OK, FINISHED])
+@pytest.mark.core
 def test_effects_commit_with_the_removal(place: Place, answer: ReceiptStatus) -> None:
     transmitter = writing(place, answer)
     transmitter.notify_all(Order())

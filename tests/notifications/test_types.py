@@ -31,6 +31,7 @@ def there_and_back(types: NotificationTypes, notification: QueueNotification) ->
     return back
 
 
+@pytest.mark.core
 def test_a_dataclass(types: NotificationTypes) -> None:
     @types.register("lamp")
     @dataclass
@@ -44,6 +45,7 @@ def test_a_dataclass(types: NotificationTypes) -> None:
     assert (body["notification"], body["version"], body["data"]) == ("lamp", 1, {"watts": 40, "rooms": ["hall"]})
 
 
+@pytest.mark.core
 def test_a_pydantic_model_keeps_what_json_has_not(types: NotificationTypes) -> None:
     @types.register("payment", version=3)
     class Payment(QueueNotification, BaseModel):

@@ -8,6 +8,7 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.testing import Clock, Database
 
 
+@pytest.mark.core
 def test_a_moved_clock_is_moved_for_every_connection_even_one_with_an_old_snapshot(
     database: Database, clock: Clock
 ) -> None:

@@ -41,6 +41,7 @@ comment on column pgqueue.messages.state is null;
 """
 
 
+@pytest.mark.core
 def test_every_function_view_table_and_column_has_a_comment(database: Database) -> None:
     with database.connect() as connection:
         assert connection.execute(UNCOMMENTED).fetchall() == []

@@ -29,6 +29,7 @@ create procedure pgqueue.forgotten_procedure() language sql as 'select 1';
 """
 
 
+@pytest.mark.core
 def test_an_install_revision_by_revision_equals_one_at_once(
     empty_database: Database, another_empty_database: Database
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_file_defines_what_it_is_named_after_and_nothing_else(definition: file
     assert all(re.match(rf"create or replace ({kind}) pgqueue\.{definition.name}\b", line) for line in created)
 
 
+@pytest.mark.core
 def test_every_file_is_applied() -> None:
     found = sorted(
         (path.relative_to(files.folder("sql")).parts[0], path.stem) for path in files.folder("sql").rglob("*.sql")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from pgqueue.schema import files
 
 #: A digest of each. A change of a table is a new revision, with a digest of its own.
@@ -27,6 +29,7 @@ DIGESTS = {
 }
 
 
+@pytest.mark.core
 def test_no_revision_was_changed() -> None:
     revisions = sorted((files.folder("migrations") / "versions").glob("*.sql"))
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in revisions}

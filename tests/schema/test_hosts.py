@@ -93,6 +93,7 @@ def tables(connection: Connection, within: str) -> set[str]:
     return set(connection.scalars(query, {"name": within}))
 
 
+@pytest.mark.core
 def test_our_migration_runs_within_a_revision_of_the_host(
     engine: Engine, empty_database: Database, another_empty_database: Database, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ def forget_what_is_installed(database: Database) -> None:
         connection.execute("update pgqueue.installation set definitions_digest = 'of an older version'")
 
 
+@pytest.mark.core
 def test_an_empty_database_is_brought_to_head(empty_database: Database) -> None:
     assert schema.current(empty_database.dsn) is None
     assert schema.migrate(empty_database.dsn) == schema.head()
@@ -115,6 +116,7 @@ def test_no_extension_is_needed(database: Database) -> None:
     assert value(database, "select string_agg(extname, ', ') from pg_extension") == "plpgsql"
 
 
+@pytest.mark.core
 def test_of_eight_processes_at_once_one_migrates_and_all_succeed(empty_database: Database) -> None:
     processes = [
         subprocess.Popen(

@@ -51,6 +51,7 @@ def bodies(client: QueueClient) -> list[Any]:
     return [each.body for each in client.queue("orders").peek(max_messages=100)]
 
 
+@pytest.mark.core
 def test_each_instance_has_its_own_queues_and_messages(clients: dict[str, QueueClient]) -> None:
     for name, client in clients.items():
         client.queue("orders").send_batch([Message(name), Message([name])])
@@ -113,6 +114,7 @@ async def test_the_asynchronous_face_has_instances_too(
     assert bodies(clients[ACME]) == ["b", "c"]
 
 
+@pytest.mark.core
 def test_no_function_view_or_right_of_one_names_another(
     clients: dict[str, QueueClient], empty_database: Database
 ) -> None:

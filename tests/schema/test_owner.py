@@ -40,6 +40,7 @@ def owner_of(database: Database) -> str:
     return str(row[0])
 
 
+@pytest.mark.core
 def test_a_role_that_may_create_roles_makes_an_owner_and_becomes_a_member_of_it(
     empty_database: Database, role: str
 ) -> None:

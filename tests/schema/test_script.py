@@ -27,6 +27,7 @@ def run(database: Database, script: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.core
 def test_an_empty_database_becomes_what_migrate_makes_of_one(
     empty_database: Database, another_empty_database: Database
 ) -> None:

@@ -43,6 +43,7 @@ class Waiting:
 
 @pytest.mark.parametrize("reason", [None, "not wanted any more"])
 @pytest.mark.parametrize("takes_sessions", [False, True])
+@pytest.mark.core
 def test_a_handler_notices_at_once_that_its_message_was_cancelled(
     scene: Scene, reason: str | None, takes_sessions: bool
 ) -> None:

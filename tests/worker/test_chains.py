@@ -41,6 +41,7 @@ def scene(request: pytest.FixtureRequest, database: Database) -> Iterator[Scene]
         yield scene
 
 
+@pytest.mark.core
 def test_messages_that_wait_are_begun_with_the_commit_before(scene: Scene, begun: list[BegunConnection]) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)

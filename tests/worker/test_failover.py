@@ -36,6 +36,7 @@ def started(pair: Pair) -> Database:
 
 
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.core
 def test_a_failover_to_a_standby_loses_and_doubles_nothing(pair: Pair, face: str) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)

@@ -20,6 +20,7 @@ def paused(worker: Any) -> Sequence[str]:
     return shown
 
 
+@pytest.mark.core
 def test_a_worker_of_a_paused_queue_finishes_its_messages_and_goes_on_when_it_is_resumed(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:

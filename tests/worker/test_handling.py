@@ -25,6 +25,7 @@ KINDS = ["psycopg", "sqlalchemy"]
 IMPATIENT = RetryPolicy(first_delay=timedelta(milliseconds=10), jitter=0)
 
 
+@pytest.mark.core
 def test_every_message_is_handled_once(scene: Scene) -> None:
     handled: Counter[int] = Counter()
 
@@ -39,6 +40,7 @@ def test_every_message_is_handled_once(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.core
 def test_the_effect_and_the_completion_are_one_transaction(scene: Scene, kind: str) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
@@ -52,6 +54,7 @@ def test_the_effect_and_the_completion_are_one_transaction(scene: Scene, kind: s
     assert sorted(scene.left()) == [1, 3, 5, 7, 9]
 
 
+@pytest.mark.core
 def test_a_failed_message_is_redelivered_after_a_delay_and_counted(scene: Scene) -> None:
     deliveries = []
 
@@ -138,6 +141,7 @@ def test_a_transaction_that_fails_for_a_passing_reason_is_begun_again_on_the_sam
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.core
 def test_messages_share_a_transaction(scene: Scene, kind: str) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)

@@ -39,6 +39,7 @@ def worker(scene: Scene, handler: Callable[..., Any], handle: Handle, *, several
 @pytest.mark.parametrize(
     "options", [{}, {"transaction": "psycopg"}, {"transaction": "psycopg", "transaction_batch": 5}]
 )
+@pytest.mark.core
 def test_each_handler_runs_within_the_interceptor(scene: Scene, options: dict[str, Any], several: bool) -> None:
     steps: list[tuple[str, int]] = []
 

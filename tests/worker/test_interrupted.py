@@ -102,6 +102,7 @@ def settled(message: Any) -> ReceiveState:
     return state
 
 
+@pytest.mark.core
 def test_the_messages_after_a_failed_commit_in_a_chain_are_still_handled(database: Database) -> None:
     def handler(message: Any, transaction: Any) -> None:
         transaction.execute("insert into effect values (%s)", [message.sequence_number])

@@ -44,6 +44,7 @@ def short_locks(scene: Scene) -> None:
 
 
 @pytest.mark.usefixtures("short_locks")
+@pytest.mark.core
 def test_a_handler_of_ten_times_the_lock_duration_runs_once(scene: Scene, stopped_clock: Clock) -> None:
     deliveries = []
 
@@ -72,6 +73,7 @@ def test_a_handler_that_blocks_its_event_loop_keeps_its_lock(scene: Scene, stopp
 
 
 @pytest.mark.usefixtures("short_locks")
+@pytest.mark.core
 def test_a_handler_whose_lock_is_lost_is_notified_and_completes_nothing(scene: Scene) -> None:
     told: list[Any] = []
     lost: list[Any] = []

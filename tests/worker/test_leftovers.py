@@ -136,6 +136,7 @@ OF_A_CONNECTION: dict[str, tuple[Callable[[Any], None], Callable[[Any], Any]]] =
 
 @pytest.mark.parametrize("batch", [1, 2], ids=["alone", "batch"])
 @pytest.mark.parametrize("fails", [False, True], ids=["completed", "failed"])
+@pytest.mark.core
 def test_nothing_of_a_connection_reaches_the_next_message(scene: Scene, batch: int, fails: bool) -> None:
     seen = {}
 

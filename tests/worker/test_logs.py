@@ -40,6 +40,7 @@ def no_renewal_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     [(ValueError("no"), False), (TransactionConflictError("again"), True)],
     ids=repr,
 )
+@pytest.mark.core
 def test_a_handler_that_fails(
     scene: Scene, caplog: pytest.LogCaptureFixture, failure: Exception, tracked: bool
 ) -> None:

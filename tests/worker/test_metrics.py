@@ -39,6 +39,7 @@ def exposed(scene: Scene, worker: Any, dsn: str | None = None) -> Exposition:
     return Exposition(worker._driver, dsn or scene.database.dsn)
 
 
+@pytest.mark.core
 def test_the_work_of_a_worker_is_counted(scene: Scene) -> None:
     async def handler(message: Any) -> None:
         await asyncio.sleep(0.02)

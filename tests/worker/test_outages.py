@@ -44,6 +44,7 @@ def conserved(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 7])
+@pytest.mark.core
 def test_backends_that_are_terminated_again_and_again(scene: Scene, batch: int) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)

@@ -36,6 +36,7 @@ def beats(running: Running) -> bool:
     return True
 
 
+@pytest.mark.core
 def test_it_registers_and_is_removed_at_its_end(scene: Scene) -> None:
     with scene.working(nothing, concurrency=3):
         eventually(lambda: shown(scene, "state") == [("SERVING",)])

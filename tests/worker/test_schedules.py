@@ -34,6 +34,7 @@ def sent_elsewhere(scene: Scene) -> None:
     eventually(lambda: [message.body for message in another.peek()] == ["due"])
 
 
+@pytest.mark.core
 def test_a_worker_handles_each_due_time(scene: Scene) -> None:
     handled: list[datetime] = []
 

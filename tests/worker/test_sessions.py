@@ -80,6 +80,7 @@ class Watch:
 
 
 @pytest.mark.parametrize("transaction", [None, "psycopg", "sqlalchemy"])
+@pytest.mark.core
 def test_messages_of_a_session_are_handled_in_order_and_those_of_others_beside_them(
     scene: Steps, transaction: str | None
 ) -> None:
@@ -367,6 +368,7 @@ def taken_over(scene: Steps, session_id: str) -> pgqueue.Session[Any]:
     return accepted[0]
 
 
+@pytest.mark.core
 def test_a_worker_that_stops_gives_its_sessions_back(scene: Steps) -> None:
     """Messages that no handler has started are given back without counting the delivery."""
     begun, over = threading.Event(), threading.Event()

@@ -68,6 +68,7 @@ def locked(scene: Steps) -> int:
     return int(count)
 
 
+@pytest.mark.core
 def test_messages_behind_a_failed_one_are_handled_after_it_and_their_deliveries_are_not_counted_twice(
     scene: Steps,
 ) -> None:

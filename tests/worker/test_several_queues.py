@@ -84,6 +84,7 @@ def shop(scene: Scene) -> Shop:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.core
 def test_a_message_goes_to_the_handler_of_its_queue_and_subject(shop: Shop, batch: int) -> None:
     shop.app.handler("q", subject="paid")(shop.write("paid"))
     shop.app.handler("q", subject="asked")(shop.note("asked"))

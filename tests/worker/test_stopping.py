@@ -20,6 +20,7 @@ from tests.patience import eventually
 from tests.worker.scene import Running, Scene, effect
 
 
+@pytest.mark.core
 def test_stopping_finishes_running_handlers_and_gives_back_unstarted_messages(scene: Scene) -> None:
     begun = threading.Event()
     handled: list[int] = []

@@ -69,6 +69,7 @@ def test_a_task_is_still_a_function(tasks: Tasks) -> None:
     assert (double.name, double.queue, double.__doc__) == ("double", "mails", "Doubles.")
 
 
+@pytest.mark.core
 def test_a_call_is_sent_with_the_transaction_and_run_in_that_of_the_worker(database: Database, tasks: Tasks) -> None:
     @tasks.task(queue="mails")
     def ship(order: int, tx: psycopg.Connection[Any], *, express: bool = False) -> None:

@@ -19,6 +19,7 @@ from tests.worker.scene import Running, Scene
 @pytest.mark.parametrize(
     "step", [(HandlerThreads, "_begin"), (Dispatcher, "finish")], ids=["before the handler", "after the handler"]
 )
+@pytest.mark.core
 def test_stopping_waits_for_messages_that_a_thread_has_taken(
     database: Database, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
 ) -> None:

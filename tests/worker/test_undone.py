@@ -59,6 +59,7 @@ def reasons(scene: Scene) -> list[str]:
 
 
 @WAY
+@pytest.mark.core
 def test_a_worker_fails_the_message_of_a_handler_whose_settlement_was_undone(scene: Scene, way: Way) -> None:
     async def handler(message: Any) -> None:
         await way(scene, message)
