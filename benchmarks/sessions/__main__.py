@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,16 @@ TEN = 10
 
 ACCEPT = "select session_id, lock_token from pgqueue.accept_session(%s)"
 RELEASE = "select pgqueue.release_session(%s, %s, %s)"
+ACCEPT_TEN = """
+select array_agg(session_id), array_agg(lock_token), array_agg(10)
+  from pgqueue.accept_session(%s, max_sessions => 10)
+having count(*) > 0"""
+RECEIVE_TEN_OF_EACH = """
+select array_agg(sequence_number), array_agg(lock_token)
+  from pgqueue.receive_from_session_batch(%s, %s, %s, %s)
+having count(*) > 0"""
+COMPLETE_ALL = "select pgqueue.complete_batch(%s, %s, %s)"
+RELEASE_ALL = "select pgqueue.release_session_batch(%s, %s, %s)"
 #: Sessions that have state only, as if their messages were all completed.
 WITH_STATE = """
 insert into pgqueue.session (queue_id, session_id, state, horizon_taken_at)
@@ -49,7 +60,7 @@ def main() -> None:
                 "## Accepting while a snapshot is held",
                 under_a_snapshot(server.dsn(), connection, options.accepts),
                 "## Raw verbs, ten messages at a time",
-                medians(*by_verbs(client, options.runs, options.messages), "messages/s"),
+                medians(*by_verbs(client, connection, options.runs, options.messages), "messages/s"),
                 "## A worker with eight threads, whose handler does nothing",
                 medians(*by_worker(client, options.runs, options.messages), "messages/s"),
             ]
@@ -95,14 +106,20 @@ def accept_and_release(connection: psycopg.Connection[Any], queue: str) -> float
     return took * 1000
 
 
-def by_verbs(client: QueueClient, runs: int, messages: int) -> tuple[Mapping[str, Sequence[float]], dict[str, str]]:
-    measured: dict[str, list[float]] = {title(sessions): [] for sessions in WORKED}
+def by_verbs(
+    client: QueueClient, connection: psycopg.Connection[Any], runs: int, messages: int
+) -> tuple[Mapping[str, Sequence[float]], dict[str, str]]:
+    ways: dict[str, tuple[int, Callable[[Queue], None]]] = {
+        title(sessions): (sessions, drain_session_by_session if sessions else drain) for sessions in WORKED
+    }
+    ways[f"{title(max(WORKED))}, ten at a time"] = max(WORKED), partial(drain_ten_sessions_at_a_time, connection)
+    measured: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(runs):
-        for sessions in WORKED:
+        for way, (sessions, drained) in ways.items():
             queue = filled(client, sessions, messages)
             began = time.perf_counter()
-            drain_session_by_session(queue) if sessions else drain(queue)
-            measured[title(sessions)].append(messages / (time.perf_counter() - began))
+            drained(queue)
+            measured[way].append(messages / (time.perf_counter() - began))
     return measured, dict.fromkeys(measured, title(0))
 
 
@@ -147,6 +164,14 @@ def drain_session_by_session(queue: Queue) -> None:
         with session:
             while received := session.receive(max_messages=TEN):
                 queue.complete_batch(received)
+
+
+def drain_ten_sessions_at_a_time(connection: psycopg.Connection[Any], queue: Queue) -> None:
+    while (held := connection.execute(ACCEPT_TEN, [queue.name]).fetchone()) is not None:
+        session_ids, tokens, _ = held
+        while (received := connection.execute(RECEIVE_TEN_OF_EACH, [queue.name, *held]).fetchone()) is not None:
+            connection.execute(COMPLETE_ALL, [queue.name, *received])
+        connection.execute(RELEASE_ALL, [queue.name, session_ids, tokens])
 
 
 def title(sessions: int) -> str:
