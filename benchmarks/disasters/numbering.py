@@ -23,6 +23,7 @@ MULTIXACTS_OF_SEGMENT = SEGMENT // 4
 HOLDER = "a forgotten session"
 END_THE_HOLDER = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
 SHARE = "select from shared for share"
+IS_FROZEN = "select bool_and(greatest(age(datfrozenxid), mxid_age(datminmxid)) < 1e9) from pg_database"
 
 
 class UsedUp(Disaster):
@@ -63,6 +64,7 @@ class UsedUp(Disaster):
             fate.examine()
             server.execute(END_THE_HOLDER, HOLDER)
         server.tool("vacuumdb", "--all", "--freeze", "--quiet", "--maintenance-db", server.dsn())
+        server.wait_until(IS_FROZEN)  # autovacuum comes to template0, to which nobody can connect
 
     def is_refusing(self) -> bool:
         """Use up some, and return whether the server has no more."""
