@@ -79,26 +79,28 @@ def _begin(
     messages: Sequence[LockedMessage], outcome: Outcome, transaction: Shared | None, call: object
 ) -> Flow[tuple[dict[int, SettlementResult], list[LockedMessage]]]:
     """Begin the settlement of each delivery; those that refuse, or are settled already, get their results at once."""
-    results: dict[int, SettlementResult] = {}
-    begun = []
-    free = [message for message in messages if not waits_for_ourselves(message, transaction)]
-    refused: list[tuple[LockedMessage, Exception | None]] = [
-        (message, InvalidStateError(WAITS)) for message in messages if waits_for_ourselves(message, transaction)
-    ]
+    begun, free = [], messages
+    refused: list[tuple[LockedMessage, Exception | None]] = []
+    if _pins(messages):
+        free = [message for message in messages if not waits_for_ourselves(message, transaction)]
+        waiting = [message for message in messages if waits_for_ourselves(message, transaction)]
+        refused = [(message, InvalidStateError(WAITS)) for message in waiting]
     answers = begin_all([message.context for message in free], outcome, call)
     for message, answer in zip(free, answers, strict=True):
+        context = message.context
         if answer is True:
             try:
-                if message.context.calls_back:
-                    yield from message.context.call_back(outcome)
-                message.context.transaction = transaction
+                if context.calls_back:
+                    yield from context.call_back(outcome)
+                context.transaction = transaction
                 begun.append(message)
             except Exception as failure:  # noqa: BLE001 - a callback may raise anything, and it concerns its message only
                 refused.append((message, failure))
         else:
             refused.append((message, answer or None))
-    for message, refusal in refused:
-        results[message.sequence_number] = SettlementResult(message.sequence_number, refusal)
+    results = {
+        message.sequence_number: SettlementResult(message.sequence_number, refusal) for message, refusal in refused
+    }
     return results, begun
 
 
@@ -176,8 +178,9 @@ def resolve_all(queue: str, messages: Sequence[LockedMessage], source: Executor)
 def _checked(queue: str, received: Iterable[LockedMessage]) -> list[LockedMessage]:
     """The messages; refuses those of another queue, and a message that is given twice."""
     messages = several("received", received, of="received messages")
+    others = {kind for kind in {message.__class__ for message in messages} if not issubclass(kind, LockedMessage)}
     for message in messages:
-        if not isinstance(message, LockedMessage):
+        if message.__class__ in others:
             raise InvalidArgumentError(f"one of received must be a received message, not {shown(message)}")
         if message.queue != queue:
             raise InvalidArgumentError(

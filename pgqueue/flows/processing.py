@@ -22,7 +22,7 @@ from pgqueue.errors import (
     WrongTransactionError,
     logger,
 )
-from pgqueue.flows.flow import Begun, Flow, Pause, in_step, intercepted, source_of
+from pgqueue.flows.flow import Begun, Flow, Pause, Step, in_step, source_of
 from pgqueue.flows.in_doubt import was_committed
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import Question, is_open, pinned, resolve, settle
@@ -47,8 +47,8 @@ LEFT_OPEN = "the work has settled the message in a transaction that it has left 
 
 T = TypeVar("T")
 
-#: Work on a message, within the interceptors; called with its transaction if it has one.
-Work = Callable[..., Flow[Any]]
+#: Makes the step that works on a message, within the interceptors; called with its transaction if it has one.
+Work = Callable[..., Step]
 Begin = Callable[[], Flow[Begun]]
 
 
@@ -171,13 +171,14 @@ def roll_back(begun: Begun) -> Flow[None]:
         yield from begun.release()
 
 
-def handled(message: LockedMessage, call: Callable[..., Any], *transaction: Any) -> Flow[Any]:
-    """Run what handles a message, within the interceptors."""
-
-    def run(received: LockedMessage) -> Flow[Any]:
-        return in_step(partial(call, received, *transaction))
-
-    return intercepted(source_of(message).interceptors, "handle", message, run)
+def handling(message: LockedMessage, call: Callable[..., Any], *transaction: Any) -> Step:
+    """The step that handles a message, within the interceptors."""
+    interceptors = source_of(message).interceptors
+    if interceptors is None:
+        return partial(call, message, *transaction)
+    return partial(
+        interceptors.around, "handle", message, lambda received: in_step(partial(call, received, *transaction))
+    )
 
 
 def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
@@ -219,7 +220,7 @@ def without_transaction(
         if number > 1:
             yield from renew(message)
         yield from _begin_work(message, "process()")
-        result = checked_result((yield from work()))
+        result = checked_result((yield work()))
         if (yield from is_left_open(message)):
             raise SettlementUndoneError(LEFT_OPEN)
         message.context.refuse_undone()
@@ -259,7 +260,7 @@ def attempts(
             yield from renew(message)
         begun = yield from transactions.enter(message)
         try:
-            result = checked_result((yield from work(begun.handle)))
+            result = checked_result((yield work(begun.handle)))
         except BaseException as error:
             yield from roll_back_delivery(message, begun, error)
             raise

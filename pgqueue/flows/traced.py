@@ -64,7 +64,7 @@ def process(
 ) -> Flow[Any]:
     """Process the message, in transactions if ``begin`` is given; all attempts of the work are one span."""
     with telemetry.recorder().processing(message) as span, span.at_work():
-        called = partial(processing.handled, message, work)
+        called = partial(processing.handling, message, work)
         if begin is None:
             tried = processing.without_transaction(message, called, retry, span.tries_again)
         else:

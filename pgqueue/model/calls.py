@@ -12,6 +12,8 @@ from typing import Any
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.arguments import shown
 
+GENERATORS = (GeneratorType, AsyncGeneratorType)
+
 
 class UnfinishedError(InvalidArgumentError):
     """A call returned an awaitable or a generator, so its work is not done, and nothing here awaits or iterates it."""
@@ -46,7 +48,7 @@ def checked_result(result: Any) -> Any:
     Raises:
         UnfinishedError: it is a coroutine, another awaitable or a generator. It is closed.
     """
-    if not hasattr(result, "__await__") and not isinstance(result, GeneratorType | AsyncGeneratorType):
+    if result is None or not (hasattr(result, "__await__") or isinstance(result, GENERATORS)):
         return result
     if isinstance(result, CoroutineType | GeneratorType):
         result.close()

@@ -166,6 +166,11 @@ class ReceiveContext:
         return self.state in (COMPLETING, ABANDONING) and self._call is None
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether the delivery goes on, and nothing has settled it since the work on the message began."""
+        return self.state is RECEIVED and not self.was_undone
+
+    @property
     def calls_back(self) -> bool:
         """Whether any callback is registered."""
         return self._callbacks is not None

@@ -185,9 +185,10 @@ class Typed(Protocol):
 
 
 def from_row(kind: type[PeekedT], queue: str, row: Row, body_type: BodyType | None = None) -> PeekedT:
-    """A message of a row, which decodes its fields on first access."""
+    """A message of a row, which decodes its fields on first access; its number is always asked for."""
     message = kind.__new__(kind)
     message.queue, message._row = queue, row  # noqa: SLF001 - a function beside its class
+    message.sequence_number = row[SEQUENCE_NUMBER]
     if body_type is not None:
         message._body_type = body_type  # noqa: SLF001 - the same
     return message

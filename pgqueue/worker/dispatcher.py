@@ -102,6 +102,8 @@ class Dispatcher:
         """
         state = message.context.state  # before it is completed in a batch
         self._finished.append((message, failure))
+        if not self._sessions:
+            return None
         following = self._sessions.follow(message, failure, state)
         if state in SETTLED:
             self._sessions.end(message)
@@ -327,10 +329,11 @@ class Dispatcher:
         return settling.complete_batch(self._queue, locks, atomic=False)
 
     def _count(self, message: LockedMessage, failure: BaseException | None) -> None:
-        self.tally.timed_out += isinstance(failure, HandlerTimeoutError)
-        if failure is not None or message.context.state is ReceiveState.ABANDONED:
-            self.tally.failed += 1
-        elif message.context.state is ReceiveState.COMPLETED:
+        state = message.context.state
+        if failure is None and state is ReceiveState.COMPLETED:
             self.tally.completed += 1
+        elif failure is not None or state is ReceiveState.ABANDONED:
+            self.tally.failed += 1
+            self.tally.timed_out += isinstance(failure, HandlerTimeoutError)
         else:
             self.tally.lost += 1

@@ -97,16 +97,17 @@ def _attempt(message: LockedMessage, spec: HandlerSpec, tries: Tries | None) -> 
     began = time.perf_counter()
     try:
         handler = spec.routes.find(message)
-        work = partial(processing.handled, message, partial(spec.call, handler))
+        call = partial(spec.call, handler)
         if spec.transactions is None or not handler.takes_transaction:
-            checked_result((yield from work()))
-            yield from _learn_outcome(message)
+            checked_result((yield processing.handling(message, call)))
+            if not message.context.is_untouched:
+                yield from _learn_outcome(message)
             return
         if tries is not None:
             yield from processing.renew(message)
         begun = yield from spec.transactions.enter(message)
         try:
-            checked_result((yield from work(begun.handle)))
+            checked_result((yield processing.handling(message, call, begun.handle)))
         except BaseException as error:
             yield from processing.roll_back_delivery(message, begun, error)
             raise
@@ -239,7 +240,7 @@ def _call(message: LockedMessage, spec: HandlerSpec, begun: Begun, span: Process
     try:
         with span.at_work():
             call = partial(spec.call, spec.routes.find(message))
-            checked_result((yield from processing.handled(message, call, begun.handle)))
+            checked_result((yield processing.handling(message, call, begun.handle)))
     except Exception as failure:
         if is_transient(failure):
             raise

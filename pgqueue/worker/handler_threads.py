@@ -79,7 +79,10 @@ class Inbox:
 
 @dataclass(eq=False)
 class Slot:
-    """The work of one thread: the messages in its handler, and since when. ``turning`` is held while these change."""
+    """The work of one thread: the messages in its handler, and since when.
+
+    ``started_at`` is set before ``messages``. ``turning`` is held while a thread is replaced, or reports what it did.
+    """
 
     messages: Sequence[LockedMessage] = ()
     started_at: float = 0.0
@@ -138,10 +141,10 @@ class HandlerThreads:
         for place, slot in enumerate(self._slots):
             with slot.turning:
                 slot.is_replaced = bool(slot.messages) and slot.started_at < began_before
-            if slot.is_replaced:
-                abandoned.extend(slot.messages)
-                self._replaced.append(slot)
-                self._slots[place] = self._start_thread()
+                if slot.is_replaced:
+                    abandoned.extend(slot.messages)
+                    self._replaced.append(slot)
+                    self._slots[place] = self._start_thread()
         return abandoned
 
     def time_left(self, limit: timedelta) -> float:
@@ -186,12 +189,13 @@ class HandlerThreads:
     def _next(self, chain: Chain | None) -> Sequence[LockedMessage]:
         """The messages to handle next, when there is one; none if no more will arrive."""
         first = (chain.next if chain else None) or self._inbox.get()
-        return () if first is None else [first, *self._inbox.take(self._batch - 1)]
+        if first is None:
+            return ()
+        return [first] if self._batch == 1 else [first, *self._inbox.take(self._batch - 1)]
 
     def _begin(self, slot: Slot, messages: Sequence[LockedMessage]) -> None:
-        with slot.turning:
-            slot.started_at = time.monotonic()
-            slot.messages = messages
+        slot.started_at = time.monotonic()
+        slot.messages = messages
 
     def _end(self, slot: Slot, failures: Failures, following: LockedMessage | None = None) -> None:
         """Note that the handler has returned. With a ``following`` message the slot is not idle."""
@@ -204,8 +208,12 @@ class HandlerThreads:
             self._service.be_idle()
 
     def _finish(self, messages: Sequence[LockedMessage], failures: Failures, *, taken: int) -> None:
-        finished = [self._service.finish(message, failures.get(message.sequence_number)) for message in messages]
-        following = [message for message in finished if message is not None]
+        finish = self._service.finish
+        following = [
+            following
+            for message in messages
+            if (following := finish(message, failures.get(message.sequence_number))) is not None
+        ]
         if following:
             self._inbox.put(following, taken=taken)
 

@@ -119,15 +119,15 @@ class QueueService:
     def finish(self, message: LockedMessage, failure: BaseException | None) -> LockedMessage | None:
         """Note that a handler has finished a message; return the next one of its session, if it can be handled now."""
         following = self.dispatcher.finish(message, failure)
-        if message.context.state is ReceiveState.RECEIVED and not self._finished.is_set():
-            self._finished.set()
+        if message.context.state is ReceiveState.RECEIVED:
+            _set(self._finished)
         return following
 
     def be_idle(self) -> None:
         """Wake the loop that claims; if no message waits for a handler, also wake the loop that completes."""
-        self._woken.set()
+        _set(self._woken)
         if not self.handlers.waiting:
-            self._finished.set()
+            _set(self._finished)
 
     def _claim(self) -> Flow[float | None]:
         handlers, limit = self.handlers, self.options.handler_timeout
@@ -183,3 +183,9 @@ class QueueService:
                 return
             yield partial(self._woken.wait, 0.05)
             self._woken.clear()
+
+
+def _set(event: Event) -> None:
+    """Set an event; one that is set already costs no lock."""
+    if not event.is_set():
+        event.set()

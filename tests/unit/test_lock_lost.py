@@ -22,7 +22,7 @@ FACES = [pgqueue, pgqueue.aio]
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("end", ["before", "after"])
 def test_a_message_knows_whether_its_lock_is_lost(face: Any, end: str) -> None:
-    message = locked(face.ReceivedMessage, "q", (), cast("Source", None))
+    message = locked(face.ReceivedMessage, "q", (1,), cast("Source", None))
     if end == "before":
         message.fault()
     else:
