@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pgqueue.testing.plugin import SharedServer
+from tests.sql import test_several_sessions as several
 from tests.sql.sessions import Accepted, accepted, received, release, renew, set_state, stage_of, state
 from tests.sql.stage import Received, Session, Stage
 from tests.sql.test_plans import Explainer, Plan, assert_cheap
@@ -75,10 +76,18 @@ OF_A_SESSION: dict[str, tuple[Callable[[Session, Accepted], object], set[str]]] 
     ),
     "accept another": (lambda ann, held: accepted(ann, "new"), {"session_pkey"}),
     "receive": (lambda ann, held: received(ann, held, 10), {"session_pkey", "message_session"}),
+    "receive from several": (
+        lambda ann, held: several.received_from(ann, [held], 10),
+        {"session_pkey", "message_session"},
+    ),
     "renew": (renew, {"session_pkey"}),
     "set the state": (lambda ann, held: set_state(ann, held, 1), {"session_pkey"}),
     "get the state": (lambda ann, held: state(ann, held.session_id), {"session_pkey"}),
     "release": (release, {"session_pkey", "message_session", "waiting_session_by_id"}),
+    "release several": (
+        lambda ann, held: several.release_all(ann, [held]),
+        {"session_pkey", "message_session", "waiting_session_by_id"},
+    ),
     "send": (lambda ann, held: ann.send(1, session_id=held.session_id), {"waiting_session_by_id"}),
     "send to a new one": (lambda ann, held: ann.send(1, session_id="new"), {"waiting_session_by_id"}),
 }  # fmt: skip

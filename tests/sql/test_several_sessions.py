@@ -20,9 +20,10 @@ from tests.sql.sessions import (
     bodies,
     opened,
     received,
+    said,
     stage_of,
 )
-from tests.sql.stage import INVALID_ARGUMENT, LOCK_DURATION, LOCK_LOST, SECOND, Received, Session, Stage, refused
+from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, Received, Session, Stage, refused
 
 
 def received_from(session: Session, held: Sequence[Accepted], *most: int) -> list[Received]:
@@ -68,7 +69,7 @@ def test_of_no_session_a_message_is_received_if_one_is_lost(database: Database) 
         first, second = two(stage, ann)
         release_all(ann, [second])
         accepted(bob, "b")
-        with refused(SESSION_LOST, "the lock on session 'b' of queue q is lost"):
+        with refused(SESSION_LOST, "a receive from a session that is lost was"):
             received_from(ann, [first, second], 9, 9)
         assert [message.delivery_count for message in received_from(ann, [first], 9)] == [1, 1, 1]
 
@@ -91,13 +92,36 @@ def test_the_rate_of_a_queue_is_that_of_all_sessions_together(database: Database
         assert received_from(ann, held, 3, 3) == []
 
 
-def test_lists_that_are_not_parallel_are_refused(database: Database) -> None:
+def test_each_session_has_a_number_of_messages_and_a_token(database: Database) -> None:
     with stage_of(database) as stage:
         (ann,) = stage.sessions("ann")
         held = two(stage, ann)
         for most in ((1,), (1, 1, 1), (1, 0)):
-            with refused(INVALID_ARGUMENT):
+            with said("max_messages_each must be a positive whole number for each session"):
                 received_from(ann, held, *most)
+        token = held[0].lock_token
+        for sessions, tokens, what in (
+            (["a", "b"], [token], "1 for 2"),
+            ([["a", "b"]], [token], "1 for 2"),
+            (["a"], None, "0 for 1"),
+            (None, [token], "1 for 0"),
+        ):
+            given = {"queue": "q", "session_ids": sessions, "lock_tokens": tokens}
+            with said(f"lock_tokens must be as many as the session_ids, not {what}"):
+                ann.table("receive_from_session_batch", **given, max_messages_each=[1, 1])
+            with said(f"lock_tokens must be as many as the session_ids, not {what}"):
+                ann.table("release_session_batch", **given)
+
+
+def test_a_session_that_is_given_twice_is_refused(database: Database) -> None:
+    with stage_of(database) as stage:
+        (ann,) = stage.sessions("ann")
+        (first, _) = two(stage, ann)
+        twice = [first, first]
+        with said("session_ids must be different sessions, not {a,a}"):
+            received_from(ann, twice, 1, 1)
+        with said("session_ids must be different sessions, not {a,a}"):
+            release_all(ann, twice)
 
 
 def test_each_session_is_released_whose_lock_is_held(database: Database) -> None:

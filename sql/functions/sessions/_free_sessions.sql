@@ -1,7 +1,7 @@
 -- Locks the rows of those of these sessions that have no holder, and creates rows for those that have none. Where the sequence went
 -- back, a session begins at its first message.
--- Returns  the ctids of their rows; without those that another receiver holds, is accepting just now, or has a transaction open for in
---          which a message was settled.
+-- Returns  the ctids of their rows; without those that another receiver holds or is accepting just now, and those of which a message
+--          was settled in a transaction that is open.
 -- Locks    the sessions, until the transaction ends; see pgqueue._create_sessions.
 create or replace function pgqueue._free_sessions(queue_id integer, session_ids text[])
 returns tid[]

@@ -1,7 +1,7 @@
 -- Releases the sessions whose locks these tokens prove, so that others can accept them at once; see pgqueue.release_session.
 -- Returns  which of the given locks have released a session.
 -- Locks    them, until the transaction ends; does not wait.
-create or replace function pgqueue._release_sessions(queue text, session_ids text[], lock_tokens uuid[])
+create or replace function pgqueue._release_sessions(source pgqueue.queue, session_ids text[], lock_tokens uuid[])
 returns bigint[]
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -10,8 +10,7 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    source pgqueue.queue := pgqueue._find_session_queue(queue);
-    held   record;
+    held record;
 begin
     select coalesce(array_agg(place), '{}') as places, coalesce(array_agg(session_id), '{}') as ids, coalesce(array_agg(nth), '{}') as proven
       into held

@@ -17,11 +17,13 @@ declare
     source pgqueue.queue := pgqueue._find_session_queue(queue);
     places tid[];
 begin
-    if array_length(session_ids, 1) is distinct from array_length(lock_tokens, 1)
-       or array_length(session_ids, 1) is distinct from array_length(max_messages_each, 1) then
-        perform pgqueue._refuse_argument('session_ids', 'as many as there are lock_tokens and max_messages_each', session_ids::text);
+    perform pgqueue._check_receive(source, 1, null);
+    perform pgqueue._check_session_locks(session_ids, lock_tokens);
+    if cardinality(max_messages_each) is distinct from cardinality(session_ids)
+       or (select min(coalesce(most, 0)) from unnest(max_messages_each) as most) < 1 then
+        perform pgqueue._refuse_argument(
+            'max_messages_each', 'a positive whole number for each session', max_messages_each::text);
     end if;
-    perform pgqueue._check_receive(source, coalesce((select min(coalesce(most, 0)) from unnest(max_messages_each) as most), 1), null);
     places := pgqueue._take_from_sessions(source, session_ids, lock_tokens, max_messages_each);
     return query
         with handed as (
@@ -31,7 +33,7 @@ begin
                    locked_by       = held.locked_by,
                    delivery_count  = delivery_count + 1,
                    first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, pgqueue.clock()) end
-              from (select id, min(nth) as nth from unnest(session_ids) with ordinality as given (id, nth) group by id) as given
+              from unnest(session_ids) with ordinality as given (id, nth)
              cross join lateral (
                    select * from pgqueue.session where queue_id = source.id and session_id = given.id limit 1) as held
              where message.ctid = any (places) and held.session_id = message.session_id

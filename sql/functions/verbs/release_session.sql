@@ -10,7 +10,9 @@ returns boolean
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
+declare
+    source pgqueue.queue := pgqueue._find_session_queue(queue);
 begin
-    return cardinality(pgqueue._release_sessions(queue, array[session_id], array[lock_token])) > 0;
+    return cardinality(pgqueue._release_sessions(source, array[session_id], array[lock_token])) > 0;
 end
 $$;

@@ -9,8 +9,11 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    released bigint[] := pgqueue._release_sessions(queue, session_ids, lock_tokens);
+    source   pgqueue.queue := pgqueue._find_session_queue(queue);
+    released bigint[];
 begin
+    perform pgqueue._check_session_locks(session_ids, lock_tokens);
+    released := pgqueue._release_sessions(source, session_ids, lock_tokens);
     return query select id, nth = any (released) from unnest(session_ids) with ordinality as given (id, nth);
 end
 $$;
