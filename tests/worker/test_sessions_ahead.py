@@ -102,8 +102,7 @@ def test_a_worker_that_stops_gives_back_what_it_received_ahead(scene: Steps) -> 
 def test_a_worker_with_a_fast_handler_accepts_more_sessions_than_it_has_handlers(scene: Steps) -> None:
     """Those that no handler has begun are given back when it stops, and their deliveries are not counted."""
     gate = Gate(lambda: len(scene.held()) > 1)
-    for number in range(COUNT, 2 * COUNT):
-        scene.send_to(f"b{number}", number)
+    send_to_short_sessions(scene)
     running = Running(scene.make(gate, concurrency=1, max_messages_per_session=None))
     gate.is_reached()
     running.worker.stop()
@@ -115,6 +114,57 @@ def test_a_worker_with_a_fast_handler_accepts_more_sessions_than_it_has_handlers
     with scene.working(lambda message: again.append((message.body, message.delivery_count))):
         eventually(lambda: scene.left() == [])
     assert sorted(gate.seen + again) == [(number, 1) for number in range(2 * COUNT)]
+
+
+def send_to_short_sessions(scene: Steps) -> None:
+    for number in range(COUNT, 2 * COUNT):
+        scene.send_to(f"b{number}", number)
+
+
+def empty(scene: Steps) -> list[tuple[Any, ...]]:
+    """The sessions that the worker holds and has completed."""
+    return scene.rows(
+        """select session_id from pgqueue.session left join pgqueue.message using (queue_id, session_id)
+            where session.lock_token is not null and message.sequence_number is null"""
+    )
+
+
+def test_a_worker_holds_few_sessions_beyond_its_handlers(scene: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgqueue.worker.sessions.SESSIONS_AHEAD", 3)
+    send_to_short_sessions(scene)
+    held: list[int] = []
+
+    def handler(message: Any) -> None:
+        if message.body % 10 == 0:
+            held.append(len(scene.held()))
+
+    with scene.working(handler, concurrency=1):
+        eventually(lambda: scene.left() == [])
+    assert 1 < max(held) <= 1 + 3
+
+
+def test_a_few_sessions_that_are_over_are_exchanged_though_all_handlers_are_busy(scene: Steps) -> None:
+    send_to_short_sessions(scene)
+    gate = Gate(lambda: bool(empty(scene)))
+    with scene.working(gate, concurrency=1):
+        gate.is_reached()
+        eventually(lambda: empty(scene) == [])
+        gate.opened.set()
+
+
+def test_an_idle_handler_does_not_wait_for_more_sessions_to_exchange(
+    scene: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker holds empty sessions, and may accept few beside them."""
+    hour = timedelta(hours=1)
+    monkeypatch.setattr("pgqueue.worker.sessions.PUT_OFF", hour.total_seconds())
+    for number in range(8):
+        scene.send_to(f"b{number}", COUNT + number)
+    with scene.working(lambda _: None, concurrency=1, session_idle_timeout=hour):
+        eventually(lambda: scene.left() == [])
+        assert len(scene.held()) >= 8
+        scene.send_to("c", COUNT)
+        eventually(lambda: scene.left() == [])
 
 
 def test_nothing_behind_a_message_whose_session_is_lost_is_handled(scene: Steps) -> None:
