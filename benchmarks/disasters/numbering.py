@@ -64,7 +64,7 @@ class UsedUp(Disaster):
             fate.examine()
             server.execute(END_THE_HOLDER, HOLDER)
         server.tool("vacuumdb", "--all", "--freeze", "--quiet", "--maintenance-db", server.dsn())
-        server.wait_until(IS_FROZEN)  # autovacuum comes to template0, to which nobody can connect
+        server.wait_until(IS_FROZEN)  # template0 takes no connections: autovacuum freezes it
 
     def is_refusing(self) -> bool:
         """Use up some, and return whether the server has no more."""
