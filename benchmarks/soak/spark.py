@@ -30,6 +30,8 @@ from pgqueue.spark import pipelines
 POSTED, DRAINED = "posted", "drained"
 TURN_SECONDS = 0.1
 BODY = {"order": 4711, "note": "x" * 150}
+#: The heap is resident from the beginning, as large as it may become: its collector would resize it by hundreds of MB.
+OF_THE_JVM = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-Xms1g -XX:+AlwaysPreTouch"}
 
 CONNECTIONS = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
 TABLES = """
@@ -102,7 +104,7 @@ def soak(dsn: str, directory: str, rate: int, seconds: float, every: float) -> t
         for queue in (POSTED, DRAINED):
             client.create_queue(queue)
         connection.execute("create table effect as select 0::bigint as messages")
-        spark = pgqueue.spark.session(master="local[2,4]")
+        spark = pgqueue.spark.session(master="local[2,4]", config=OF_THE_JVM)
         sent = multiprocessing.get_context("spawn").Value("q", 0)
         sender = multiprocessing.get_context("spawn").Process(target=send, args=(dsn, rate, seconds, sent))
         ending = threading.Event()
