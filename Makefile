@@ -155,7 +155,7 @@ versions: $(READY) ## three versions side by side, while a week passes: make ver
 budgets: $(READY) ## what a call of each verb of the hot path costs, beside its budget; WRITE=1 makes that the budgets
 	@$(BIN)/python -m benchmarks.budgets $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write)
 
-bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor, or earlier commits: BESIDE="983b3fb v0.1.0"
+bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor, or 983b3fb and another commit: BESIDE=36a84c62
 	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE) --markdown benchmarks/results/beside.md)
 
 dist: $(or $(wildcard $(READY)),$(BUILD)) ## dist/: the wheel and the sdist that are published, and their bill of materials

@@ -21,13 +21,18 @@ from pgqueue import schema
 from pgqueue.testing.hosts import binaries
 from pgqueue.testing.server import ThrowawayServer
 
+#: The fastest engine so far: every comparison with earlier ones has it.
+FASTEST = "983b3fb"
+
 LABELS = {"pgqueue": "pgqueue", "front_scan": "front scan", "floor": "raw floor", "pgmq": "PGMQ"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="about two minutes, for a look; figures are rough")
-    parser.add_argument("--beside", metavar="COMMIT", nargs="+", help="only this engine and those of earlier commits")
+    parser.add_argument(
+        "--beside", metavar="COMMIT", nargs="+", help=f"only this engine and those of {FASTEST} and of these commits"
+    )
     parser.add_argument("--pgmq", type=Path, metavar="FILE", help="PGMQ itself, too: its pgmq-extension/sql/pgmq.sql")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
@@ -56,7 +61,7 @@ def main() -> None:
 
 def _with_earlier_ones(server: ThrowawayServer, commits: Sequence[str], stack: ExitStack) -> Iterator[Design]:
     yield _made(server, "pgqueue")
-    for nth, commit in enumerate(commits):
+    for nth, commit in enumerate(dict.fromkeys([FASTEST, *commits])):
         label = f"pgqueue at {commit[:7]}"
         migrate = stack.enter_context(engine_at(commit))
         yield _made(server, f"earlier_{nth}", label=label, folder="pgqueue", migrate=migrate)
