@@ -47,6 +47,13 @@ TOGETHER = System(
     settings={"transaction_batch": 50},
     only=INSERTS,
 )
+TASKS = System(
+    "pgqueue-aio",
+    "pgqueue, aio.Worker",
+    "with_pgqueue",
+    settings={"way": "aio"},
+    only=frozenset({"W3", "W4", "W5"}),
+)
 LOOP = System(
     "pgqueue-loop", "pgqueue, receive and complete by hand", "with_pgqueue", settings={"way": "loop"}, only=DRAINS
 )
@@ -61,6 +68,7 @@ SYSTEMS = [
     RAW,
     PGQUEUE,
     TOGETHER,
+    TASKS,
     LOOP,
     SQL,
     System("pgmq", "PGMQ", "with_pgmq", needs_pgmq=True),

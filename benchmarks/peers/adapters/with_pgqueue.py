@@ -1,5 +1,6 @@
-"""pgqueue. ``way`` is ``worker`` (a Worker with threads), ``loop`` (receive and complete_batch by hand) or ``sql`` (the
-same two SQL functions called by psycopg alone, to separate the cost of the library's own Python from the rest).
+"""pgqueue. ``way`` is ``worker`` (a Worker with threads), ``aio`` (one of pgqueue.aio, with tasks), ``loop`` (receive
+and complete_batch by hand) or ``sql`` (the same two SQL functions called by psycopg alone, to separate the cost of the
+library's own Python from the rest).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import psycopg
 
 import pgqueue
+import pgqueue.aio
 from benchmarks.peers.orders import About, Body, Order, Settings, Work
 from pgqueue.model.row import COLUMNS
 from pgqueue.statements.receiving import RECEIVED_COLUMNS
@@ -27,6 +29,7 @@ COMPLETE = "select * from pgqueue.complete_batch('bench', %s::bigint[], %s::uuid
 
 WAYS = {
     "worker": "Worker, {threads} threads, W5: transaction_batch={batch}",
+    "aio": "aio.Worker, {threads} tasks",
     "loop": f"receive({AT_ONCE}) and complete_batch by hand, one thread; W5: received.transaction()",
     "sql": f"pgqueue.receive({AT_ONCE}) and pgqueue.complete_batch called by psycopg alone, one connection",
 }
@@ -68,8 +71,11 @@ class Producer:
 
 
 async def consume(order: Order, work: Work) -> None:
-    consumer = {"worker": _work, "loop": _loop, "sql": _call}[order.settings.get("way", "worker")]
-    await asyncio.to_thread(consumer, order, work)
+    way = order.settings.get("way", "worker")
+    if way == "aio":
+        await _work_in_tasks(order, work)
+    else:
+        await asyncio.to_thread({"worker": _work, "loop": _loop, "sql": _call}[way], order, work)
 
 
 def _work(order: Order, work: Work) -> None:
@@ -92,6 +98,25 @@ def _work(order: Order, work: Work) -> None:
             worker = pgqueue.Worker(queue, handler, concurrency=threads)
         work.ends(worker.stop)
         worker.run()
+
+
+async def _work_in_tasks(order: Order, work: Work) -> None:
+    async def handler(message: pgqueue.aio.ReceivedMessage) -> None:
+        work.begin(message.body["number"])
+
+    async def inserting(message: pgqueue.aio.ReceivedMessage, tx: psycopg.AsyncConnection[Any]) -> None:
+        work.begin(message.body["number"])
+        await tx.execute(EFFECT, [message.body["number"]])
+
+    threads = order.settings.get("threads", THREADS)
+    async with pgqueue.aio.QueueClient(order.dsn) as client:
+        queue = client.queue("bench")
+        if order.inserts:
+            worker = pgqueue.aio.Worker(queue, inserting, concurrency=threads, transaction="psycopg")
+        else:
+            worker = pgqueue.aio.Worker(queue, handler, concurrency=threads)
+        work.ends(worker.stop)
+        await worker.run()
 
 
 def _loop(order: Order, work: Work) -> None:
