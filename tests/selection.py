@@ -49,6 +49,7 @@ ROOMS: dict[str, Sequence[str]] = {
     "chaos": [*BENCHMARKS, "benchmarks/chaos", "pgqueue/spark"],
     "cli": ["pgqueue/cli", "pgqueue/dashboard", "pgqueue/demo", "pgqueue/doctor"],
     "dashboard": ["pgqueue/cli", "pgqueue/dashboard", "pgqueue/doctor"],
+    "deadlines": ["tests/chaos", "tests/contract", "tests/worker"],
     "demo": ["pgqueue/cli", "pgqueue/demo"],
     "deploy": ["deploy", "pgqueue/cli", "pgqueue/dashboard"],
     "django": ["pgqueue/cli", "pgqueue/dashboard", "pgqueue/django"],

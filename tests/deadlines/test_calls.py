@@ -59,6 +59,7 @@ def executed(sources: Sources, statement: str) -> list[tuple[Any, ...]]:
     return cursor.fetchall() if cursor.description else []
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_send_to_a_frozen_server_fails_at_its_deadline(silenced: Silenced, sources: Sources, kind: str) -> None:
     queue = made(sources, kind, timeout=SECOND).queue("q")

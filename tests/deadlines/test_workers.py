@@ -51,6 +51,7 @@ def test_a_worker_stops_in_time_while_the_server_is_frozen(
         _stops_in_time(running)
 
 
+@pytest.mark.core
 def test_a_worker_on_sessions_stops_in_time_while_the_server_is_frozen(silenced: Silenced, scene: Scene) -> None:
     async def handler(_: Any) -> None:
         """Nothing to do."""
