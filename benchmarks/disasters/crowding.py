@@ -22,7 +22,7 @@ class Crowd(Disaster):
 
     name = "connections"
     fault = f"other applications open {MOST:,} connections, as many as the server allows, and hold them"
-    person = "see who has them, as the doctor's query does; end them"
+    person = "list their owners by the doctor's query, and end them"
     found = frozenset({"connections"})
 
     def make(self) -> Sequence[Cluster]:
