@@ -79,6 +79,7 @@ def sections_at(data: bytes, _: int) -> Any:
         b"\xe0\x02\xff\x41",
         b"\xd1\x00\x00\x00\x05\x00\x00\x00\x01\x40",  # a key without a value
         b"\xc1\x04\x02\x45\x45\x40",  # a list as a key
+        b"\x00\x45\x40",  # a list as a descriptor
         b"\x73\xff\xff\xff\xff",  # no character
         b"\xa1\x01\xff",  # no UTF-8
         b"\xa3\x02\xc3\xbc",  # no ASCII

@@ -203,7 +203,7 @@ def _array(size: int) -> _Decoder:
         count, position, end = _compound(buffer, position, size)
         descriptor = None
         if is_described := buffer[position] == DESCRIBED:
-            descriptor, position = _decode(buffer, position + 1)
+            descriptor, position = _descriptor(buffer, position + 1)
         decoder, position = DECODERS[buffer[position]], position + 1
         if count > end - position:  # values without bytes of their own, thousands of millions perhaps
             raise DecodeError("an array claims more values than it has bytes")
@@ -218,8 +218,15 @@ def _array(size: int) -> _Decoder:
     return read
 
 
-def _described(buffer: bytes, position: int) -> tuple[Described, int]:
+def _descriptor(buffer: bytes, position: int) -> tuple[Any, int]:
     descriptor, position = _decode(buffer, position)
+    if not isinstance(descriptor, int | str):  # others mean nothing, and perhaps have no hash
+        raise DecodeError("a descriptor is neither a number nor a symbol")
+    return descriptor, position
+
+
+def _described(buffer: bytes, position: int) -> tuple[Described, int]:
+    descriptor, position = _descriptor(buffer, position)
     value, position = _decode(buffer, position)
     return Described(descriptor, value), position
 
