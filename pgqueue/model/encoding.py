@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -84,8 +84,14 @@ class EncodedMessage(NamedTuple):
         return len(self.body or self.binary_body or "") + len(self.application_properties or "")
 
 
+#: The values of messages by field; None for a field that no message sets, so that the database reads no array for it.
+Columns = dict[str, list[Any] | None]
+
+#: A message of which no field is set.
+NOTHING = EncodedMessage(None, None)
+
 _besides_body = attrgetter(*EncodedMessage._fields[2:])
-_NOTHING_BESIDES = EncodedMessage(None, None)[2:]
+_NOTHING_BESIDES = NOTHING[2:]
 
 
 def scheduled(message: Message, at: object) -> Message:
@@ -131,6 +137,26 @@ def encode(
 def _is_a_body_alone(message: Message) -> bool:
     """Whether only the body needs to be checked and encoded, the usual case."""
     return type(message.priority) is int and _besides_body(message) == _NOTHING_BESIDES
+
+
+def are_bodies_alone(messages: Iterable[object]) -> bool:
+    """Whether :func:`encode_bodies` encodes these messages."""
+    return all(isinstance(message, Message) and _is_a_body_alone(message) for message in messages)
+
+
+def encode_bodies(messages: Iterable[Message], body_type: BodyType | None = None) -> Columns:
+    """Encode messages that are bodies alone. Raises what :func:`encode` raises for a body."""
+    return _without_unset(("body", "binary_body"), (encode_body(message.body, body_type) for message in messages))
+
+
+def columns(messages: Iterable[EncodedMessage]) -> Columns:
+    """The values by field."""
+    return _without_unset(EncodedMessage._fields, messages)
+
+
+def _without_unset(fields: Sequence[str], messages: Iterable[Sequence[Any]]) -> Columns:
+    values = zip(fields, NOTHING, zip(*messages, strict=True), strict=False)
+    return {field: None if given.count(unset) == len(given) else list(given) for field, unset, given in values}
 
 
 def _properties(given: object, trace: Mapping[str, str] | None) -> str | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, get_args
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.arguments import queue_name, shown
 from pgqueue.model.columns import MESSAGE
-from pgqueue.model.encoding import EncodedMessage
+from pgqueue.model.encoding import NOTHING, Columns, EncodedMessage, columns
 from pgqueue.model.message import OnConflict, SequenceNumber
 from pgqueue.model.row import Row
 from pgqueue.statements.statement import Statement, call, nothing, scalar
@@ -20,8 +21,11 @@ GIVEN_ARRAYS: Final = ", ".join(
     for column in MESSAGE
 )
 
-#: The values of a message whose fields are not set.
-NOTHING = EncodedMessage(None, None)
+#: The query that sends messages of which only the bodies are set, given its arguments.
+SEND_BODIES: Final = (
+    "select pgqueue.send_batch({}::text, bodies => {}::text[]::jsonb[], binary_bodies => {}::bytea[],"
+    " negate_duplicates => true)"
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,23 @@ def send_batch(
         queue=queue,
         **given,
     )
+
+
+def send_bodies(queue: str, bodies: Columns) -> Statement[list[SequenceNumber]]:
+    """Send messages of which only the bodies are set."""
+    sql = SEND_BODIES.format("%(queue)s", "%(body)b", "%(binary_body)b")
+    return Statement(sql, {"queue": queue_name(queue), **bodies}, _numbers)
+
+
+def send_parts(queue: str, parts: Sequence[Callable[[], Columns]]) -> Statement[list[SequenceNumber]]:
+    """The same, in several parts, each of which is made when it is sent."""
+    name = queue_name(queue)
+
+    def values(part: Callable[[], Columns]) -> Sequence[Any]:
+        return [name, *part().values()]
+
+    sql = SEND_BODIES.format("$1", "$2", "$3")
+    return Statement(sql, {}, _numbers, parts=[partial(values, part) for part in parts])
 
 
 def _checked(on_conflict: object) -> dict[str, Any]:
@@ -115,9 +136,3 @@ def _read_number(number: int) -> SequenceNumber:
     duplicate = SequenceNumber(-number)
     duplicate.is_duplicate = True
     return duplicate
-
-
-def columns(messages: Sequence[EncodedMessage]) -> dict[str, list[Any] | None]:
-    """The values by field; None for a field that no message sets, so that the database reads no array for it."""
-    columns = zip(EncodedMessage._fields, NOTHING, zip(*messages, strict=True), strict=True)
-    return {field: list(values) if values.count(unset) < len(values) else None for field, unset, values in columns}

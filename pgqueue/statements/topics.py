@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, QueueNotFoundError, TopicNotFoundError
 from pgqueue.model.arguments import name_of, several, shown, text
-from pgqueue.model.encoding import EncodedMessage, to_json
+from pgqueue.model.encoding import EncodedMessage, columns, to_json
 from pgqueue.model.json_text import decode_jsonb, undecoded
 from pgqueue.model.message import SequenceNumber
 from pgqueue.model.names import subscription_queue
@@ -196,7 +196,7 @@ def publish_batch(
     return call(
         f"select pgqueue.publish_batch_to_topic(…, {sending.GIVEN_ARRAYS})",
         each(Published),
-        sending.columns(messages),
+        columns(messages),
         topic=topic,
         require_subscription=require_subscription,
     )
@@ -209,7 +209,7 @@ def _send(
     return call(
         f"select copies, sequence_number from pgqueue.send_to_topic(…, {sending.GIVEN_ARRAYS})",
         read,
-        sending.columns(messages),
+        columns(messages),
         topic=topic,
         require_subscription=require_subscription,
     )
