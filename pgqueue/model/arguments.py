@@ -115,7 +115,7 @@ def number(argument: str, value: Any) -> int:
 
 
 def moment(argument: str, value: Any) -> datetime | None:
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+    if value is not None and (not isinstance(value, datetime) or value.utcoffset() is None):
         raise InvalidArgumentError(f"{argument} must be a datetime with a time zone, not {shown(value)}")
     return value
 

@@ -72,7 +72,7 @@ def checked_expiry(value: Any) -> datetime | None:
     Raises:
         InvalidArgumentError: it is not an aware datetime or None.
     """
-    if not (value is None or (isinstance(value, datetime) and value.tzinfo is not None)):
+    if not (value is None or (isinstance(value, datetime) and value.utcoffset() is not None)):
         raise InvalidArgumentError(f"expires_at must be an aware datetime or None, not {shown(value)}")
     return value
 

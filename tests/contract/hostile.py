@@ -29,6 +29,11 @@ class Zoneless(tzinfo):
     def utcoffset(self, _: datetime | None) -> timedelta | None:
         return None
 
+    dst = utcoffset
+
+    def tzname(self, _: datetime | None) -> str | None:
+        return None
+
 
 def deep(depth: int = 100_000) -> Any:
     """A tuple in a tuple, and so on."""

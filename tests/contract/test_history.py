@@ -9,6 +9,7 @@ import pytest
 
 from pgqueue import Message
 from pgqueue.errors import InvalidArgumentError
+from tests.contract.hostile import Zoneless
 from tests.contract.world import MINUTE, SECOND, World
 
 HOUR = timedelta(hours=1)
@@ -98,7 +99,7 @@ def test_a_queue_that_does_not_ask_for_it_remembers_nothing(own: World) -> None:
     assert own.queue.history() == []
 
 
-@pytest.mark.parametrize("since", [datetime(2030, 1, 1), 5, "yesterday"], ids=str)  # noqa: DTZ001
+@pytest.mark.parametrize("since", [datetime(2030, 1, 1), datetime(2030, 1, 1, tzinfo=Zoneless()), 5, "yesterday"])  # noqa: DTZ001
 def test_a_start_that_is_not_a_time_is_refused(either: World, since: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="since must be a datetime with a time zone"):
         either.queue.history(since=since)
