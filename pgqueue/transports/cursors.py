@@ -152,7 +152,7 @@ def run(connection: AnyConnection, commands: Sequence[str], needed: int | None =
 
 
 def _in_session(connection: AnyConnection, results: PQGen[R], read: Callable[[AnyConnection, R], Any]) -> Any:
-    """What is read of results on a connection, or an awaitable."""
+    """Return what is read of the results on a connection, or an awaitable."""
     wait = _wait_async if isinstance(connection, psycopg.AsyncConnection) else _wait
     return wait(connection, results, read)
 
