@@ -109,8 +109,8 @@ bench-worker: $(READY) ## one worker process: how much it works off, how soon it
 	$(BIN)/python -m benchmarks.working --markdown benchmarks/results/working.md
 
 # Results are kept of whole runs only.
-bench-peers: $(READY) ## beside other systems: make bench-peers PGMQ=pgmq.sql; a part: ONLY=W3,W5 SYSTEMS=raw,pgqueue TURNS=1
-	$(BIN)/python -m benchmarks.peers $(if $(ONLY),--only $(ONLY)) $(if $(SYSTEMS),--systems $(SYSTEMS)) \
+bench-peers: $(READY) ## beside other systems: make bench-peers PGMQ=pgmq.sql; a part: ONLY=W3,W5 SYSTEMS=raw,pgqueue TURNS=1; beside a commit: BEFORE=HEAD~1
+	$(BIN)/python -m benchmarks.peers $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only $(ONLY)) $(if $(SYSTEMS),--systems $(SYSTEMS)) \
 	    $(if $(TURNS),--turns $(TURNS)) $(if $(PGMQ),--pgmq $(PGMQ)) \
 	    $(if $(ONLY)$(SYSTEMS)$(TURNS),,--markdown benchmarks/results/peers.md)
 

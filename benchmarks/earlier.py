@@ -1,4 +1,4 @@
-"""The engine as it was at an earlier commit: its own SQL, installed by its own code."""
+"""The library and the engine as they were at an earlier commit."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ MIGRATE = "import sys; from pgqueue import schema; schema.migrate(sys.argv[1])"
 
 
 @contextmanager
-def engine_at(commit: str) -> Iterator[Callable[[str], None]]:
-    """Gives what migrates a database, by its DSN, to the schema of that commit."""
+def library_at(commit: str) -> Iterator[Path]:
+    """A folder with the library of that commit, its SQL and its migrations."""
     archive = ["git", "archive", commit, "pgqueue", "sql", "migrations"]
     packed = subprocess.run(archive, cwd=Path(__file__).parents[1], capture_output=True, check=True).stdout
     with TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
             tar.extractall(folder, filter="data")
+        yield Path(folder)
+
+
+@contextmanager
+def engine_at(commit: str) -> Iterator[Callable[[str], None]]:
+    """Gives what migrates a database, by its DSN, to the schema of that commit."""
+    with library_at(commit) as folder:
 
         def migrate(dsn: str) -> None:
-            subprocess.run([sys.executable, "-c", MIGRATE, dsn], cwd="/", env={"PYTHONPATH": folder}, check=True)
+            subprocess.run([sys.executable, "-c", MIGRATE, dsn], cwd="/", env={"PYTHONPATH": str(folder)}, check=True)
 
         yield migrate

@@ -8,8 +8,8 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ import psutil
 import psycopg
 
 from benchmarks.arguments import positive, whole
+from benchmarks.earlier import library_at
 from benchmarks.peers.installing import NotInstalledError, install
 from benchmarks.peers.stage import ActError, Prepared, Stage, prepared
-from benchmarks.peers.systems import BY_NAME, SYSTEMS
+from benchmarks.peers.systems import BEFORE, BY_NAME, SYSTEMS
 from benchmarks.peers.tables import report
 from benchmarks.peers.workloads import WORKLOADS, Place, Sizes, Workload
 from benchmarks.report import load, machine
@@ -49,9 +50,9 @@ class Run:
 
 def main() -> None:
     options, busy = _options(), load()
-    with _place(Sizes(held=options.held)) as place:
+    with _place(Sizes(held=options.held)) as place, _before(options.before) as before:
         run = Run(f"{_conditions(place)}, {busy}")
-        systems = _prepared(run, place, options)
+        systems = _prepared(run, place, options, before)
         for workload, system, turn in _turns(options, systems):
             _measure(run, place, workload, system)
             print(f"turn {turn + 1}, {_progress(run, workload.name, system.system.name)}", file=sys.stderr, flush=True)
@@ -87,6 +88,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--systems", type=partial(names, list(BY_NAME)), help="systems: raw,pgqueue,graphile-worker")
     parser.add_argument("--turns", type=whole, help="how often; else what each workload needs")
     parser.add_argument("--pgmq", type=file, metavar="FILE", help="PGMQ's pgmq-extension/sql/pgmq.sql")
+    parser.add_argument("--before", metavar="COMMIT", help="measure the Worker of that commit, too")
     parser.add_argument("--held", type=positive, default=Sizes.held, help="how long W6 holds a snapshot, in seconds")
     parser.add_argument(
         "--markdown", type=Path, help="write the tables to this file, and all figures beside it, as JSON"
@@ -114,17 +116,25 @@ def _count_statements(server: ThrowawayServer) -> bool:
     return True
 
 
-def _prepared(run: Run, place: Place, options: argparse.Namespace) -> list[Prepared]:
+def _before(commit: str | None) -> AbstractContextManager[Path | None]:
+    """The folder with the library of that commit, if one is named."""
+    return nullcontext() if commit is None else library_at(commit)
+
+
+def _prepared(run: Run, place: Place, options: argparse.Namespace, before: Path | None) -> list[Prepared]:
     """Those that can take part; why others cannot is noted."""
     found = []
     for system in SYSTEMS:
         if options.systems and system.name not in options.systems:
             continue
+        if system is BEFORE and before is None:
+            continue
         try:
             if system.needs_pgmq and options.pgmq is None:
                 raise NotInstalledError(NO_PGMQ)
             install(system)
-            found.append(prepared(place.server, system, options.pgmq))
+            its_own = replace(system, library=before) if system is BEFORE else system
+            found.append(prepared(place.server, its_own, options.pgmq))
             run.about[system.name] = dict(found[-1].about)
         except (NotInstalledError, *FAILURES) as error:
             run.missing[system.name] = " ".join(str(error).split())

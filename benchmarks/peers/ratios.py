@@ -50,6 +50,8 @@ RATIOS = [
     Ratio("W5 Worker, transaction_batch=50 ÷ raw", "W5", "rate", "pgqueue-50", "raw"),
     Ratio("W6 held ÷ not held", "W6", "rate", "pgqueue"),
     Ratio("W7 statements a second", "W7", "rate", "pgqueue"),
+    *(Ratio(f"{name} ÷ before", name, "rate", "pgqueue", "pgqueue-before") for name in ("W1", "W2", "W3", "W5")),
+    Ratio("W4 p50 ÷ before", "W4", "p50", "pgqueue", "pgqueue-before"),
     Ratio("W3, 1 ms each way: Worker ÷ raw", "W3-far", "rate", "pgqueue", "raw"),
     Ratio("W5, 1 ms each way: Worker, a transaction a message ÷ raw", "W5-far", "rate", "pgqueue", "raw"),
     Ratio("W5, 1 ms each way: Worker, transaction_batch=50 ÷ raw", "W5-far", "rate", "pgqueue-50", "raw"),

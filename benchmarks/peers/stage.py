@@ -30,7 +30,7 @@ EFFECT = "create table effect (number bigint, note text)"
 LEAVE = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
 #: No act takes longer, and no consumer to end.
 LONGEST_ACT, LONGEST_END = 300.0, 15.0
-ENVIRONMENT = {**os.environ, "PEERS_NODE_MODULES": str(NODE_MODULES)}
+ENVIRONMENT = {**os.environ, "PEERS_NODE_MODULES": str(NODE_MODULES), "PYTHONPATH": str(ROOT)}
 
 
 class ActError(Exception):
@@ -120,7 +120,9 @@ class Stage:
             order = replace(order, dsn=_dsn(self.database, {**self._reached, "host": str(distance)}))
         with (self.folder / "said").open("wb") as said:
             arguments = [*command(self.system), order.as_json()]
-            process = subprocess.Popen(arguments, cwd=ROOT, env=ENVIRONMENT, stdout=said, stderr=said)
+            process = subprocess.Popen(
+                arguments, cwd=self.system.library or ROOT, env=ENVIRONMENT, stdout=said, stderr=said
+            )
             try:
                 yield process
             finally:
@@ -177,7 +179,7 @@ def _result(system: System, order: Order) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [*command(system), order.as_json()],
-            cwd=ROOT,
+            cwd=system.library or ROOT,
             env=ENVIRONMENT,
             capture_output=True,
             text=True,

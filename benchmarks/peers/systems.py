@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 
@@ -29,6 +30,8 @@ class System:
     #: Takes part in these only; None: in all.
     only: frozenset[str] | None = None
     needs_pgmq: bool = False
+    #: Where the library is that it runs with, if not here.
+    library: Path | None = None
 
     def takes_part(self, workload: str) -> bool:
         return self.only is None or workload in self.only
@@ -64,9 +67,12 @@ GRAPHILE = System(
     "graphile-worker", "graphile-worker", "with_graphile_worker", Home.NODE, needs=("graphile-worker", "pg")
 )
 
+BEFORE = System("pgqueue-before", "pgqueue, Worker, before", "with_pgqueue")
+
 SYSTEMS = [
     RAW,
     PGQUEUE,
+    BEFORE,
     TOGETHER,
     TASKS,
     LOOP,

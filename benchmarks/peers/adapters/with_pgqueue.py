@@ -16,15 +16,11 @@ import psycopg
 import pgqueue
 import pgqueue.aio
 from benchmarks.peers.orders import About, Body, Order, Settings, Work
-from pgqueue.model.row import COLUMNS
-from pgqueue.statements.receiving import RECEIVED_COLUMNS
 
 THREADS = 8
 AT_ONCE = 500
 LOCKED_FOR = timedelta(seconds=30)
 EFFECT = "insert into effect (number, note) values (%s, 'x')"
-RECEIVE = f"select {RECEIVED_COLUMNS} from pgqueue.receive('bench', {AT_ONCE})"
-BODY = COLUMNS.index("body")
 COMPLETE = "select * from pgqueue.complete_batch('bench', %s::bigint[], %s::uuid[])"
 
 WAYS = {
@@ -134,11 +130,15 @@ def _loop(order: Order, work: Work) -> None:
 
 
 def _call(order: Order, work: Work) -> None:
+    from pgqueue.model.row import COLUMNS
+    from pgqueue.statements.receiving import RECEIVED_COLUMNS
+
+    receive, body = f"select {RECEIVED_COLUMNS} from pgqueue.receive('bench', {AT_ONCE})", COLUMNS.index("body")
     with psycopg.connect(order.dsn, autocommit=True) as connection:
         while not work.is_over.wait(0):
-            rows = connection.execute(RECEIVE, prepare=True).fetchall()
+            rows = connection.execute(receive.encode(), prepare=True).fetchall()
             for row in rows:
-                work.begin(row[BODY]["number"])
+                work.begin(row[body]["number"])
             if rows:
                 connection.execute(COMPLETE, [[row[0] for row in rows], [row[1] for row in rows]], prepare=True)
             else:
