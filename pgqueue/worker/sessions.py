@@ -147,7 +147,7 @@ class Sessions:
         if session is None:
             return None
         if failure is None or state is ReceiveState.COMPLETED:
-            self._settled_by_handlers |= state is not ReceiveState.RECEIVED
+            self._settled_by_handlers |= state not in (ReceiveState.RECEIVED, ReceiveState.FAULTED)
             self._completed_later |= state is ReceiveState.RECEIVED
         may_follow = (
             failure is None
@@ -297,6 +297,8 @@ class Sessions:
                 self._take_back(each)
         if not self._unstarted:
             return
+        for message in self._unstarted:
+            self._renewals.drop(message)
         locks = [message.lock for message in self._unstarted]
         try:
             yield from self._source.execute(settling.release_batch(self._queue, locks))
@@ -305,7 +307,6 @@ class Sessions:
                 lost.is_over = True  # were it to run late, it would give back what is received next
             raise
         for message in self._unstarted:
-            self._renewals.drop(message)
             session = self._session_of(message)
             if session is not None:
                 del session.unsettled[id(message)]

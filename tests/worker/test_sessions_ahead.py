@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pgqueue import RetryPolicy
+from pgqueue import ReceiveState, RetryPolicy
 from pgqueue.statements import Statement, settling
 from pgqueue.statements.statement import nothing
 from pgqueue.testing import Database
@@ -180,6 +180,22 @@ def test_nothing_behind_a_message_whose_session_is_lost_is_handled(scene: Steps)
     again = gate.seen.index((at, 2))
     assert again <= handled_when_lost
     assert [body for body, _ in gate.seen[again:]] == list(range(at, COUNT))
+
+
+def test_a_worker_that_has_lost_a_session_while_it_handled_a_message_receives_ahead_again(scene: Steps) -> None:
+    scene.client.update_queue("steps", lock_duration=2 * SECOND)
+    ahead: list[int] = []
+
+    def handler(message: Any) -> None:
+        if message.body > LATE:
+            ahead.append(locked(scene))
+        elif message.body == LATE and message.delivery_count == 1:
+            with taken_over(scene, "a"):
+                eventually(lambda: message.context.state is ReceiveState.FAULTED)
+
+    with scene.working(handler, concurrency=1, max_messages_per_session=None):
+        eventually(lambda: scene.left() == [])
+    assert max(ahead) > 1
 
 
 def test_a_message_that_its_handler_completes_does_not_overtake_its_predecessor(scene: Steps) -> None:

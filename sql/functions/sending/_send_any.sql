@@ -61,7 +61,7 @@ begin
     if target.requires_duplicate_detection and message_ids is not null then
         answers := pgqueue._record_message_ids(target, message_ids, numbers);
     end if;
-    if array_remove(unique_keys, null) <> '{}' then
+    if num_nonnulls(variadic unique_keys) > 0 then
         select held.answers, held.replaces into answers, replaces
           from pgqueue._hold_unique_keys(target, unique_keys, unique_scopes, message_ids, numbers, answers, on_conflict) as held;
     end if;

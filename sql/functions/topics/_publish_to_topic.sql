@@ -80,7 +80,7 @@ begin
         reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes
         -- end
     );
-    if known.requires_duplicate_detection and message_ids is not null or array_remove(scheduled_enqueue_times, null) <> '{}' then
+    if known.requires_duplicate_detection and message_ids is not null or num_nonnulls(variadic scheduled_enqueue_times) > 0 then
         drawn := array(select nextval('pgqueue.sequence_number') from generate_series(1, size));
         if known.requires_duplicate_detection then
             remember.id := -known.id;                  -- so that no queue has it

@@ -21,7 +21,7 @@ declare
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     -- fast path: fresh messages of priority 0, the most frequent case
-    if cardinality(sequence_numbers) <= 100 then
+    if array_ndims(sequence_numbers) = 1 and cardinality(sequence_numbers) <= 100 then
         with gone as (
             delete from pgqueue.message
              where queue_id = (select id from pgqueue.queue

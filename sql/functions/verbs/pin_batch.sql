@@ -17,7 +17,7 @@ declare
     held record;
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
-    if cardinality(sequence_numbers) between 1 and 100 then     -- fast path, as in pgqueue.complete_batch
+    if array_ndims(sequence_numbers) = 1 and cardinality(sequence_numbers) <= 100 then     -- fast path, as in pgqueue.complete_batch
         perform from pgqueue.message
           where queue_id = (select id from pgqueue.queue where name = pin_batch.queue and pgqueue._may_receive(receivers))
             and lane = 1 and position = any (sequence_numbers)

@@ -33,7 +33,7 @@ begin
     if renew_lock_batch.lock_duration is not null then
         perform pgqueue._check_duration('lock_duration', renew_lock_batch.lock_duration);
     end if;
-    if cardinality(sequence_numbers) between 1 and 100 then     -- fast path, as in pgqueue.renew_lock
+    if array_ndims(sequence_numbers) = 1 and cardinality(sequence_numbers) <= 100 then     -- fast path, as in pgqueue.renew_lock
         with prolonged as (
             update pgqueue.message
                set locked_until = free.until

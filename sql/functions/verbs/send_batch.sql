@@ -54,7 +54,7 @@ begin
            reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes
            -- end
            ) = 0
-       and array_position(bodies, null) is null then
+       and num_nulls(variadic bodies) = 0 then
         return query                     -- fast path: bodies alone, which saves unnesting many parallel arrays
             insert into pgqueue.message (sequence_number, position, enqueued_time, queue_id, lane, body, expires_at, time_to_live)
             select number, number, pgqueue.clock(), target.id, 1, body,
