@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -17,10 +17,7 @@ from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import are_bodies_alone, encode, encode_bodies
 from pgqueue.model.handler import Handler
 from pgqueue.model.message import Message, OnConflict, SequenceNumber
-from pgqueue.statements import Statement, sending
-
-#: How many messages of a large batch are sent at a time.
-PART = 200
+from pgqueue.statements import sending
 
 
 def send(
@@ -48,7 +45,7 @@ def send_batch(
     on_conflict: OnConflict = "ignore",
     interceptors: Interceptors | None = None,
 ) -> Flow[list[SequenceNumber]]:
-    """Send messages in one transaction, with one span."""
+    """Send messages in one statement, with one span."""
     given = several("messages", messages, of="messages")
     if not given:
         return []
@@ -57,23 +54,13 @@ def send_batch(
         return (yield from around(interceptors, "send_batch", given, store))
     with telemetry.recorder().sending(queue, len(given)) as sent:
         if sent.trace is None and on_conflict == "ignore" and are_bodies_alone(given):
-            statement = _sending_bodies(queue, given, body_type, in_parts=getattr(where, "streams", False))
+            statement = sending.send_bodies(queue, encode_bodies(given, body_type))
         else:
             encoded = [encode(message, sent.trace, body_type) for message in given]
             statement = sending.send_batch(queue, encoded, on_conflict)
         numbers = yield from where.execute(statement)
         sent.stored(numbers)
     return numbers
-
-
-def _sending_bodies(
-    queue: str, messages: Sequence[Message], body_type: BodyType | None, *, in_parts: bool
-) -> Statement[list[SequenceNumber]]:
-    """The usual case of a batch. A large one may go in parts: the server stores one while the next is encoded."""
-    if len(messages) < 2 * PART or not in_parts:
-        return sending.send_bodies(queue, encode_bodies(messages, body_type))
-    parts = [messages[begin : begin + PART] for begin in range(0, len(messages), PART)]
-    return sending.send_parts(queue, [partial(encode_bodies, part, body_type) for part in parts])
 
 
 def process(

@@ -146,7 +146,7 @@ def are_bodies_alone(messages: Iterable[object]) -> bool:
 
 def encode_bodies(messages: Iterable[Message], body_type: BodyType | None = None) -> Columns:
     """Encode messages that are bodies alone. Raises what :func:`encode` raises for a body."""
-    return _without_unset(("body", "binary_body"), (encode_body(message.body, body_type) for message in messages))
+    return _without_unset(EncodedMessage._fields[:2], (encode_body(message.body, body_type) for message in messages))
 
 
 def columns(messages: Iterable[EncodedMessage]) -> Columns:
@@ -155,7 +155,7 @@ def columns(messages: Iterable[EncodedMessage]) -> Columns:
 
 
 def _without_unset(fields: Sequence[str], messages: Iterable[Sequence[Any]]) -> Columns:
-    values = zip(fields, NOTHING, zip(*messages, strict=True), strict=False)
+    values = zip(fields, NOTHING[: len(fields)], zip(*messages, strict=True), strict=True)
     return {field: None if given.count(unset) == len(given) else list(given) for field, unset, given in values}
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, get_args
 
 from pgqueue.errors import InvalidArgumentError
@@ -19,12 +18,6 @@ from pgqueue.statements.statement import Statement, call, nothing, scalar
 GIVEN_ARRAYS: Final = ", ".join(
     f"{column.arrays} => %({column.name})b::{'text[]::jsonb' if column.type == 'jsonb' else column.type}[]"
     for column in MESSAGE
-)
-
-#: The query that sends messages of which only the bodies are set, given its arguments.
-SEND_BODIES: Final = (
-    "select pgqueue.send_batch({}::text, bodies => {}::text[]::jsonb[], binary_bodies => {}::bytea[],"
-    " negate_duplicates => true)"
 )
 
 
@@ -63,19 +56,13 @@ def send_batch(
 
 def send_bodies(queue: str, bodies: Columns) -> Statement[list[SequenceNumber]]:
     """Send messages of which only the bodies are set."""
-    sql = SEND_BODIES.format("%(queue)s", "%(body)b", "%(binary_body)b")
-    return Statement(sql, {"queue": queue_name(queue), **bodies}, _numbers)
-
-
-def send_parts(queue: str, parts: Sequence[Callable[[], Columns]]) -> Statement[list[SequenceNumber]]:
-    """The same, in several parts, each of which is made when it is sent."""
-    name = queue_name(queue)
-
-    def values(part: Callable[[], Columns]) -> Sequence[Any]:
-        return [name, *part().values()]
-
-    sql = SEND_BODIES.format("$1", "$2", "$3")
-    return Statement(sql, {}, _numbers, parts=[partial(values, part) for part in parts])
+    return call(
+        "select pgqueue.send_batch(…, bodies => %(body)b::text[]::jsonb[], binary_bodies => %(binary_body)b::bytea[],"
+        " negate_duplicates => true)",
+        _numbers,
+        bodies,
+        queue=queue,
+    )
 
 
 def _checked(on_conflict: object) -> dict[str, Any]:

@@ -38,8 +38,6 @@ class Statement(NamedTuple, Generic[T]):
     read: Callable[[Sequence[Row]], T]
     #: In seconds: how long to wait for the answer if that is less than the client's timeout, or infinite.
     limit: float | None = None
-    #: Instead of parameters, for several executions in one transaction: how to make the values of $1, $2 … of each.
-    parts: Sequence[Callable[[], Sequence[Any]]] = ()
 
     def within(self, seconds: float) -> Statement[T]:
         """The same, to be answered within so many seconds."""

@@ -232,8 +232,6 @@ class BegunConnection:
 class PoolSource(NotifyListenerOwner):
     """A pool of psycopg connections, the client's own or the caller's."""
 
-    #: Statements may have parts: the server works on one while the next is made.
-    streams = True
     _belongs_to_parent = False
     #: The error text of calls once this source is closed, if any.
     _closed_text: str | None = None
@@ -263,11 +261,10 @@ class PoolSource(NotifyListenerOwner):
                 yield partial(connection.set_autocommit, True)
             try:
                 with self._deadlines.limited(connection, until):
-                    run = cursors.execute_parts if statement.parts else execute
                     if not self._owned:
-                        return (yield from run(connection, statement))
+                        return (yield from execute(connection, statement))
                     kept = cursors.take_kept(connection)
-                    result = yield from run(connection, statement, kept)
+                    result = yield from execute(connection, statement, kept)
                     cursors.keep(connection, kept)
                     return result
             except BaseException:

@@ -7,18 +7,17 @@ Results are binary where possible, so the DateStyle and IntervalStyle of the ses
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import generators
 from psycopg.abc import PQGen
-from psycopg.adapt import AdaptersMap, PyFormat, Transformer
+from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
 from psycopg.postgres import register_default_adapters
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.array import register_all_arrays
@@ -30,7 +29,6 @@ from pgqueue.statements import Statement
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 #: A psycopg Connection or AsyncConnection: the cursors of both have methods of the same names.
 AnyConnection = Any
@@ -92,13 +90,6 @@ def execute(connection: AnyConnection, statement: Statement[T], kept: Kept | Non
     return statement.read(rows)
 
 
-def execute_parts(connection: AnyConnection, statement: Statement[T], _: Kept | None = None) -> Flow[T]:
-    """Run a statement for each of its parts, in one transaction; each is sent before the next is made."""
-    with translated(connection):
-        rows = yield partial(_in_session, connection, _sent(connection, statement), _rows_of_all)
-    return statement.read(rows)
-
-
 def execute_after(connection: AnyConnection, commands: Sequence[str], statement: Statement[T]) -> Flow[T]:
     """Run a statement after these commands, in one round trip; the first that fails is the last to run."""
     with translated(connection):
@@ -146,25 +137,19 @@ def run(connection: AnyConnection, commands: Sequence[str], needed: int | None =
     Raises what psycopg raises for the first that fails; those after it do not run. If only so many are ``needed``, a
     later one that fails closes the connection instead.
     """
+    send = _run_async if isinstance(connection, psycopg.AsyncConnection) else _run
     needed = len(commands) if needed is None else needed
-    text = "; ".join(commands).encode(connection.info.encoding)
-    return _in_session(connection, _results(connection, text), partial(_rows, needed=needed))
+    return send(connection, "; ".join(commands).encode(connection.info.encoding), needed)
 
 
-def _in_session(connection: AnyConnection, results: PQGen[R], read: Callable[[AnyConnection, R], Any]) -> Any:
-    """Return what is read of the results on a connection, or an awaitable."""
-    wait = _wait_async if isinstance(connection, psycopg.AsyncConnection) else _wait
-    return wait(connection, results, read)
-
-
-def _wait(connection: AnyConnection, results: PQGen[R], read: Callable[[AnyConnection, R], Any]) -> Any:
+def _run(connection: AnyConnection, text: bytes, needed: int) -> list[Any]:
     with connection.lock:
-        return read(connection, connection.wait(results))
+        return _rows(connection, connection.wait(_results(connection, text)), needed)
 
 
-async def _wait_async(connection: AnyConnection, results: PQGen[R], read: Callable[[AnyConnection, R], Any]) -> Any:
+async def _run_async(connection: AnyConnection, text: bytes, needed: int) -> list[Any]:
     async with connection.lock:
-        return read(connection, await connection.wait(results))
+        return _rows(connection, await connection.wait(_results(connection, text)), needed)
 
 
 def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
@@ -173,59 +158,20 @@ def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
     return results
 
 
-def _sent(connection: AnyConnection, statement: Statement[Any]) -> PQGen[list[PGresult]]:
-    """Send a statement for each of its parts. They are one implicit transaction, which Sync commits."""
-    pgconn, transformer = connection.pgconn, Transformer.from_context(_Context(connection))
-
-    def send(part: Callable[[], Sequence[Any]]) -> None:
-        values = part()
-        buffers = transformer.dump_sequence(values, [PyFormat.BINARY] * len(values))
-        pgconn.send_query_prepared(b"", buffers, transformer.formats, Format.BINARY)
-
-    prepare = partial(pgconn.send_prepare, b"", statement.sql.encode(connection.info.encoding))
-    try:
-        pgconn.enter_pipeline_mode()
-        commands = deque([prepare, *(partial(send, part) for part in statement.parts), pgconn.pipeline_sync])
-        results = yield from generators.pipeline_communicate(pgconn, commands)
-        while not results or results[-1][0].status != ExecStatus.PIPELINE_SYNC:
-            results.append((yield from generators.fetch_many(pgconn)))
-        pgconn.exit_pipeline_mode()
-    except BaseException:
-        pgconn.finish()  # before Sync, so nothing is stored
-        raise
-    return [result for found in results[:-1] for result in found]
-
-
 def _rows(connection: AnyConnection, results: list[PGresult], needed: int) -> list[Any]:
     """The rows of the last command needed.
 
     The first failure counts: a connection that ends may add another. PgBouncer does.
     """
-    _raise_first_failure(connection, results[:needed])
-    rows = _load(connection, results[needed - 1 : needed])
-    if any(result.status == ExecStatus.FATAL_ERROR for result in results):
+    failed = next((n for n, result in enumerate(results) if result.status == ExecStatus.FATAL_ERROR), len(results))
+    if failed < needed:
+        raise error_from_result(results[failed], encoding=connection.info.encoding)
+    transformer = Transformer.from_context(_Context(connection))
+    transformer.set_pgresult(results[needed - 1])
+    rows = transformer.load_rows(0, results[needed - 1].ntuples, tuple)
+    if failed < len(results):
         logger.debug("a connection is closed: what followed the last command that counts has failed")
         connection.pgconn.finish()
-    return rows
-
-
-def _rows_of_all(connection: AnyConnection, results: list[PGresult]) -> list[Any]:
-    _raise_first_failure(connection, results)
-    return _load(connection, results)
-
-
-def _raise_first_failure(connection: AnyConnection, results: list[PGresult]) -> None:
-    for result in results:
-        if result.status == ExecStatus.FATAL_ERROR:
-            raise error_from_result(result, encoding=connection.info.encoding)
-
-
-def _load(connection: AnyConnection, results: list[PGresult]) -> list[Any]:
-    transformer = Transformer.from_context(_Context(connection))
-    rows: list[Any] = []
-    for result in results:
-        transformer.set_pgresult(result)
-        rows += transformer.load_rows(0, result.ntuples, tuple)
     return rows
 
 

@@ -140,6 +140,7 @@ class Dispatcher:
             taken = self._take_finished()
             try:
                 yield from self._resolve(taken)
+                self._sessions.lose_behind(message for message, _ in taken)
                 batch = [message for message, failure in taken if failure is None and message.context.state is RECEIVED]
                 results = yield from batches.settle(self._queue, batch, Outcome.COMPLETED, self._complete, self._source)
             except BaseException:

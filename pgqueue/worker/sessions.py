@@ -7,6 +7,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import dropwhile
+from operator import is_not
 
 from pgqueue.errors import PGQueueError, QueueDisabledError, SessionLockLostError, logger
 from pgqueue.flows import Flow, Source
@@ -170,6 +173,14 @@ class Sessions:
                 session.is_over = True
             self._ended.append(message)
 
+    def lose_behind(self, messages: Iterable[LockedMessage]) -> None:
+        """Lose what follows these messages in their sessions, if they are lost: they come again, and come first."""
+        for message in messages if self._held else ():
+            session = self._session_of(message)
+            if session is not None and message.context.state is ReceiveState.FAULTED:
+                for following in dropwhile(partial(is_not, message), list(session.unsettled.values())):
+                    following.context.lose()
+
     def claim(self, lasts: float, ahead: int, *, is_empty: bool) -> Flow[list[LockedMessage]]:
         """Receive the next messages of each session; accept others for the handlers that are idle.
 
@@ -287,6 +298,8 @@ class Sessions:
     def _take_back(self, session: HeldSession) -> None:
         """Take back the messages that are not started."""
         with self._starting:
+            for message in session.ahead:
+                self._renewals.drop(message)
             self._unstarted.extend(session.ahead)
             session.ahead.clear()
 
@@ -297,8 +310,6 @@ class Sessions:
                 self._take_back(each)
         if not self._unstarted:
             return
-        for message in self._unstarted:
-            self._renewals.drop(message)
         locks = [message.lock for message in self._unstarted]
         try:
             yield from self._source.execute(settling.release_batch(self._queue, locks))

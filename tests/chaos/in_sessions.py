@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 import pgqueue
 from pgqueue import Message
@@ -31,6 +33,8 @@ SESSIONS = {STEPS: ["s1", "s2", "s3", "s4", "s5", "s6"], LOOKS: ["s11", "s12", "
 SENDERS = 2
 #: Senders pause while so many messages wait.
 ENOUGH = 200
+#: How many workers are frozen at most, until one is found that keeps what it holds.
+ATTEMPTS = 20
 
 #: ``step`` is written with a completion, ``look`` by each handler that takes no transaction. The rules are checked when
 #: a session is accepted, when a completion is committed, and when a handler begins.
@@ -40,7 +44,8 @@ create table step (session text not null, sender int not null, number int not nu
 create table look (session text not null, sender int not null, number int not null);
 create index on look (session, sender, number);
 
-create function is_in_hand(session text) returns boolean
+-- An advisory lock marks the transaction of a handler, until its end: its process, and the number of the session.
+create function is_in_transaction(session text) returns boolean
 language sql as $$
     select exists (
         select from pg_locks as held
@@ -57,7 +62,7 @@ language plpgsql security definer set search_path = public as $$
 begin
     insert into violation
     values (case when old.locked_until > pgqueue.clock() then 'accepted while another holds it'
-                 when is_in_hand(new.session_id) then 'accepted while a transaction settles a message of it'
+                 when is_in_transaction(new.session_id) then 'accepted while a transaction settles a message of it'
                  else 'not released' end, new.session_id);
     return null;
 end
@@ -65,6 +70,28 @@ $$;
 create trigger watch_acceptance after update on pgqueue.session
     for each row when (old.lock_token <> new.lock_token) execute function watch_acceptance();
 
+create function watch_release() returns trigger
+language plpgsql security definer set search_path = public as $$
+begin
+    insert into violation
+    select 'released, and not offered again', new.session_id
+      from (select lock_token is null and coalesce(locked_until > pgqueue.clock(), false) as is_put_off
+              from pgqueue.message
+             where queue_id = new.queue_id and session_id = new.session_id
+             order by position
+             limit 1) as next
+     where not is_put_off
+       and not exists (select from pgqueue.waiting_session
+                        where queue_id = new.queue_id and session_id = new.session_id
+                          and available_at <= pgqueue.clock() + interval '1 second');
+    return null;
+end
+$$;
+create constraint trigger watch_release after update on pgqueue.session
+    deferrable initially deferred for each row when (old.lock_token is not null and new.lock_token is null)
+    execute function watch_release();
+
+-- Until a settlement is committed, no other worker accepts the session; its holder might release it, but does not.
 create function watch_completion() returns trigger
 language plpgsql security definer set search_path = public as $$
 begin
@@ -110,7 +137,7 @@ def fail_sometimes():
 def step(message, tx):
     session, sender, number = place(message)
     tx.execute("select pg_advisory_xact_lock_shared(%s, %s)", [os.getpid(), int(session[1:])])
-    if tx.execute("select is_in_hand(%s)", [session]).fetchone() == (True,):
+    if tx.execute("select is_in_transaction(%s)", [session]).fetchone() == (True,):
         note("insert into violation values ('in two hands', %s)", session)
     total = (message.get_session_state(transaction=tx) or 0) + 1
     time.sleep(random.random() / 100)
@@ -134,7 +161,8 @@ def look_slowly(message):
     look(message, longest=0.2)
 """
 
-#: The sessions of which a process holds several messages, without a transaction; whether another has accepted them.
+#: The sessions of which a process holds several messages, so that some are left when another has received the first:
+#: whether another has accepted the session.
 MESSAGES_AHEAD = """
 select split_part(message.locked_by, ':', 2)::int as pid, session.session_id,
        bool_or(session.lock_token <> message.lock_token) as is_reached
@@ -145,7 +173,8 @@ select split_part(message.locked_by, ':', 2)::int as pid, session.session_id,
  group by pid, session.session_id
 having count(*) > 2"""
 
-#: The transactions of handlers; whether another has tried to accept the session after its lock expired.
+#: The transactions of handlers: whether another has tried to accept the session after its lock expired, which puts it
+#: off by a second.
 TRANSACTIONS = """
 select held.classid::int as pid, session.session_id,
        exists (select from pgqueue.waiting_session as waiting
@@ -161,6 +190,8 @@ select held.classid::int as pid, session.session_id,
 class Defect:
     """A rule that is taken out of a file of the engine or of the worker."""
 
+    #: The rule that it breaks.
+    rule: str
     file: str
     text: str
     replacement: str
@@ -226,6 +257,7 @@ class Scene:
         self.hire(*arguments)
 
     def dismiss_all(self) -> None:
+        """Kill all workers."""
         for process, _ in self.crew:
             process.kill()
             process.wait()
@@ -242,27 +274,34 @@ class Scene:
     def sending(self) -> Iterator[None]:
         """Inside the block, each sender sends to each session in order; one message, or several at once."""
         stopping = threading.Event()
-        with pgqueue.QueueClient(self.database.dsn) as client:
-            senders = [
-                threading.Thread(target=self._send, args=(client.queue(queue), sender, stopping))
-                for queue in (STEPS, LOOKS)
-                for sender in range(SENDERS)
-            ]
-            for sender in senders:
-                sender.start()
-            try:
-                yield
-            finally:
-                stopping.set()
-                for sender in senders:
-                    sender.join()
+        dsn = make_conninfo(self.database.dsn, application_name="sender")
+        with pgqueue.QueueClient(dsn) as client:
+            with ThreadPoolExecutor() as senders:
+                sending = [
+                    senders.submit(self._send, client.queue(queue), sender, stopping)
+                    for queue in (STEPS, LOOKS)
+                    for sender in range(SENDERS)
+                ]
+                try:
+                    yield
+                finally:
+                    stopping.set()
+            for each in sending:
+                each.result()
 
-    def check_all_is_done(self) -> None:
+    def terminate_connections(self) -> None:
+        """Terminate half of those of workers, in the midst of whatever they do."""
+        self._ask("""
+            select count(pg_terminate_backend(pid))
+              from pg_stat_activity
+             where datname = current_database() and application_name = 'pgqueue' and pid % 2 = 0""")
+
+    def check_all_is_done(self, *, is_calm: bool) -> None:
         """Wait until no message is left; then each was handled, and each step taken once, in the order of the state."""
         self.wait("not exists (select from pgqueue.message)")
         sent = sorted((*place, count) for place, count in self.sent.items())
-        done = self._ask("""
-            select 'looks', session, sender, count(distinct number)::int from look group by 2, 3
+        done = self._ask(f"""
+            select 'looks', session, sender, count({"" if is_calm else "distinct"} number)::int from look group by 2, 3
              union all
             select 'steps', session, sender, count(*)::int from step group by 2, 3""")
         assert sorted(done) == sent
@@ -282,7 +321,7 @@ class Scene:
         luck = random.Random(sender)
         with self.database.connect(autocommit=True) as own:
             while not stopping.wait(luck.random() / 100):
-                if own.execute("select count(*) from pgqueue.message").fetchall() > [(ENOUGH,)]:
+                if own.execute("select count(*) > %s from pgqueue.message", [ENOUGH]).fetchall() == [(True,)]:
                     continue
                 session = luck.choice(SESSIONS[queue.name])
                 place = queue.name, session, sender
@@ -295,23 +334,28 @@ class Scene:
         """Freeze a holder until another has reached for what it holds; if it holds nothing by then, freeze another."""
         crew = ", ".join(str(process.pid) for process, _ in self.crew)
         holders = f"select * from ({holdings}) as held where pid in ({crew})"
-        is_reached = False
-        while not is_reached:
+        for _ in range(ATTEMPTS):
             self.wait(f"exists ({holders})")
-            for pid, session, _ in self._ask(holders)[:1]:
-                its = f"{holders} and pid = {pid} and session_id = '{session}'"
-                os.kill(pid, signal.SIGSTOP)
-                try:
-                    self.wait(f"not exists ({its} and not is_reached)")
-                    is_reached = bool(self._ask(its))
-                finally:
-                    os.kill(pid, signal.SIGCONT)
+            found = self._ask(holders)
+            if found and self._is_reached_while_frozen(holders, *found[0][:2]):
+                return
+        raise AssertionError(f"none of {ATTEMPTS} workers that were frozen kept what it held")
+
+    def _is_reached_while_frozen(self, holders: str, pid: int, session: str) -> bool:
+        its = f"{holders} and pid = {pid} and session_id = '{session}'"
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self.wait(f"not exists ({its} and not is_reached)")
+            return bool(self._ask(its))
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def _ask(self, question: str) -> list[tuple[Any, ...]]:
         violations = self.control.execute(
             "select * from violation where rule <> all (%s)", [list(self.waived)]
         ).fetchall()
         assert not violations, f"broken: {violations}"
+        assert all(process.poll() is None for process, _ in self.crew), "a worker has ended: see workers.log"
         return self.control.execute(question.encode()).fetchall()
 
 

@@ -23,7 +23,6 @@ from pgqueue.errors import (
     OperationTimeoutError,
     PGQueueError,
 )
-from pgqueue.flows.traced import PART
 from tests.chaos.proxy import Proxy
 from tests.contract.sources import CALLERS, CLIENTS, Sources
 from tests.deadlines.server import LATE, Silenced, silent_host
@@ -71,19 +70,6 @@ def test_a_send_to_a_frozen_server_fails_at_its_deadline(silenced: Silenced, sou
     found = bodies(sources)
     assert found.count("before") == 1
     assert found.count("in doubt") <= 1
-
-
-@pytest.mark.parametrize("kind", ["dsn", "pool"])
-def test_a_large_batch_to_a_frozen_server_is_stored_whole_or_not_at_all(
-    silenced: Silenced, sources: Sources, kind: str
-) -> None:
-    queue = made(sources, kind, timeout=SECOND).queue("q")
-    queue.send(Message("before"))
-    with silenced.frozen(), in_time(), pytest.raises(UNANSWERED):
-        queue.send_batch([Message("in doubt")] * 3 * PART)
-    eventually(lambda: _succeeds(queue))
-    ((stored,),) = executed(sources, """select count(*) from pgqueue.message where body = '"in doubt"'""")
-    assert stored in (0, 3 * PART)
 
 
 def _succeeds(queue: Any) -> bool:

@@ -198,6 +198,30 @@ def test_a_worker_that_has_lost_a_session_while_it_handled_a_message_receives_ah
     assert max(ahead) > 1
 
 
+def test_a_message_that_is_lost_before_its_completion_is_not_overtaken(scene: Steps) -> None:
+    """Completions wait for a lock of ours while the next two messages are handled, the first of which is lost then."""
+    handled: list[Any] = []
+    left_again: list[list[Any]] = []
+    with scene.database.connect() as blocker:
+
+        def handler(message: Any) -> None:
+            handled.append(message)
+            match message.body - LATE, message.delivery_count:
+                case -1, 1:
+                    blocker.execute("lock table pgqueue.message in share mode")
+                case 0, 1:
+                    eventually(lambda: scene.rows("select from pg_locks where not granted"))
+                case 1, 1:
+                    handled[-2].context.lose()
+                    blocker.rollback()
+                case 0, _:
+                    left_again.append(scene.left())
+
+        with scene.working(handler, concurrency=1, max_messages_per_session=None):
+            eventually(lambda: scene.left() == [])
+    assert [left[:2] for left in left_again] == [[LATE, LATE + 1]]
+
+
 def test_a_message_that_its_handler_completes_does_not_overtake_its_predecessor(scene: Steps) -> None:
     """The handler completes every third message; the others are completed after it has returned."""
     overtaken: list[int] = []
