@@ -37,3 +37,4 @@ select pgqueue.publish_batch_to_topic(:'topic', '{1,2}', scheduled_enqueue_times
 select pgqueue.complete_batch(:'queue', array[array[:'number'::bigint]], array[:'token'::uuid]);
 select pgqueue.pin_batch(:'queue', array[array[:'number'::bigint]], array[:'token'::uuid]);
 select pgqueue.renew_lock_batch(:'queue', array[array[:'number'::bigint]], array[:'token'::uuid], '1 minute');
+select pgqueue.receive('groups', 2147483647);

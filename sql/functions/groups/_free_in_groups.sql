@@ -27,6 +27,6 @@ begin
                     limit most
                       for update skip locked) as free
              limit max_messages) as found;
-    reads_much := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) > fetched + 4 * cardinality(ids) + 8 * max_messages;
+    reads_much := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) > fetched + 4 * cardinality(ids) + 8::bigint * max_messages;
 end
 $$;

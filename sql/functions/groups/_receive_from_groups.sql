@@ -22,7 +22,7 @@ declare
     token   uuid    := gen_random_uuid();
     wanted  integer := max_messages;
     round   integer := least(greatest(2, max_messages / 20), 5);       -- how many messages a group gives, if all have as many
-    reach   integer := (max_messages + round - 1) / round;             -- how many groups are looked at
+    reach   integer := (max_messages - 1) / round + 1;                -- how many groups are looked at
     ahead   integer := 1000;
     is_held boolean;                               -- others hold all groups that wait
     was_held boolean := false;
