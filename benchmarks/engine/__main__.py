@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 
-from benchmarks.earlier import engine_at
+from benchmarks.earlier import engine_at, existing_commit
 from benchmarks.engine import measurements
 from benchmarks.engine.design import BODY, Design
 from benchmarks.engine.measurements import CLOSE, FULL, QUICK, Row, Scale
@@ -31,7 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="about two minutes, for a look; figures are rough")
     parser.add_argument(
-        "--beside", metavar="COMMIT", nargs="+", help=f"only this engine and those of {FASTEST} and of these commits"
+        "--beside",
+        type=existing_commit,
+        metavar="COMMIT",
+        nargs="+",
+        help=f"only this engine and those of {FASTEST} and of these commits",
     )
     parser.add_argument("--pgmq", type=Path, metavar="FILE", help="PGMQ itself, too: its pgmq-extension/sql/pgmq.sql")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")

@@ -18,7 +18,7 @@ import psutil
 import psycopg
 
 from benchmarks.arguments import positive, whole
-from benchmarks.earlier import library_at
+from benchmarks.earlier import existing_commit, library_at
 from benchmarks.peers.installing import NotInstalledError, install
 from benchmarks.peers.stage import ActError, Prepared, Stage, prepared
 from benchmarks.peers.systems import BEFORE, BY_NAME, SYSTEMS
@@ -88,7 +88,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--systems", type=partial(names, list(BY_NAME)), help="systems: raw,pgqueue,graphile-worker")
     parser.add_argument("--turns", type=whole, help="how often; else what each workload needs")
     parser.add_argument("--pgmq", type=file, metavar="FILE", help="PGMQ's pgmq-extension/sql/pgmq.sql")
-    parser.add_argument("--before", metavar="COMMIT", help="measure the Worker of that commit, too")
+    parser.add_argument(
+        "--before", type=existing_commit, metavar="COMMIT", help="measure the Worker of that commit, too"
+    )
     parser.add_argument("--held", type=positive, default=Sizes.held, help="how long W6 holds a snapshot, in seconds")
     parser.add_argument(
         "--markdown", type=Path, help="write the tables to this file, and all figures beside it, as JSON"

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 
 from benchmarks.arguments import whole
-from benchmarks.earlier import engine_at
+from benchmarks.earlier import engine_at, existing_commit
 from benchmarks.report import machine
 from benchmarks.server import running, version
 from pgqueue import schema
@@ -48,7 +48,9 @@ class Prober:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.upgrading", description=__doc__)
-    parser.add_argument("commit", help="the commit of the schema before: with no revision unknown today")
+    parser.add_argument(
+        "commit", type=existing_commit, help="the commit of the schema before: with no revision unknown today"
+    )
     parser.add_argument("--messages", type=whole, default=5_000_000)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
