@@ -18,6 +18,7 @@ select pgqueue.record_effect(:'queue', 'id', keep => '178000000 years');
 select pgqueue.publish(:'queue', array[:'staged'], 0, 'job', 1, keep => '178000000 years');
 select pgqueue.publish(:'queue', array['unknown', null], 1);
 select pgqueue.publish(:'queue', array[''], 1);
+select pgqueue.publish(:'queue', null, 1);
 call pgqueue.sweep_all(lasts => '2147483647 days');
 select pgqueue._subscribe(array[:'queue'], '-178000000 years');
 select pgqueue._await_outcomes(array[:'queue'], '-178000000 years');

@@ -11,7 +11,7 @@ declare
                      where case when exists (select from pgqueue.staged_batch where name = asked and queue_id = queue.id)
                                 then to_regclass(format('pgqueue.%I', asked)) is null else true end;
 begin
-    if array_ndims(staged) <> 1 or cardinality(staged) <> (select count(distinct asked) from unnest(staged) as asked) then
+    if array_ndims(staged) is distinct from 1 or cardinality(staged) <> (select count(distinct asked) from unnest(staged) as asked) then
         perform pgqueue._refuse_argument('staged', 'different tables', staged::text);
     end if;
     if missing is not null then
