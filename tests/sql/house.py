@@ -24,6 +24,8 @@ class House:
     connection: psycopg.Connection[Any]
     role: str
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    become: str = "role"
+    """``role`` or ``session authorization``, which is as if it had logged in."""
 
     def fill(self, queue: str) -> None:
         consumer = f"consumer of {queue}"
@@ -139,7 +141,7 @@ class House:
     @contextmanager
     def as_the_role(self) -> Iterator[None]:
         with self.connection.transaction(force_rollback=True):
-            self.connection.execute(f"set local role {self.role}".encode())
+            self.connection.execute(f"set local {self.become} {self.role}".encode())
             yield
 
 

@@ -2,5 +2,5 @@
 create or replace function pgqueue._may_receive(receivers text[])
 returns boolean
 language sql stable
-return pg_has_role(pgqueue._caller(), current_user, 'usage') or pgqueue._caller() = any (receivers)
-       or pgqueue._is_member(receivers || '{pgqueue_receiver,pgqueue_admin}'::text[]);
+return current_setting('role') = 'none' and (pg_has_role(session_user, current_user, 'usage') or session_user = any (receivers))
+       or pgqueue._is_permitted(receivers, '{pgqueue_receiver,pgqueue_admin}');

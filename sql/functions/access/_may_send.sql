@@ -3,5 +3,5 @@
 create or replace function pgqueue._may_send(senders text[])
 returns boolean
 language sql stable
-return pg_has_role(pgqueue._caller(), current_user, 'usage') or pgqueue._caller() = any (senders)
-       or pgqueue._is_member(senders || '{pgqueue_sender,pgqueue_admin}'::text[]);
+return current_setting('role') = 'none' and (pg_has_role(session_user, current_user, 'usage') or session_user = any (senders))
+       or pgqueue._is_permitted(senders, '{pgqueue_sender,pgqueue_admin}');

@@ -17,7 +17,7 @@ declare
     source pgqueue.queue;
     proven bigint[];
     held   record;
-    in_sessions constant smallint := 2000;   -- a variable, so that the key of the table is the way to a number
+    in_sessions smallint;                    -- a variable, so that the key of the table is the way to a number
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     -- fast path: fresh messages of priority 0, the most frequent case
@@ -46,6 +46,7 @@ begin
     source := pgqueue._find_queue(queue, 'RECEIVE');
     if source.requires_session and not source.records_settlements then
         -- first deliveries in sessions, with which nothing has gone wrong yet; see pgqueue._prove_sessions
+        in_sessions := 2000;
         with fresh as materialized (
             select place, nth
               from (select * from unnest(sequence_numbers, lock_tokens) with ordinality as given (number, token, nth) order by number) as lock

@@ -36,39 +36,37 @@ declare
     places    tid[];
     deliveries integer;
     earliest  timestamptz;
-    ahead     integer := 1000;
+    ahead     integer;
     last_lane integer;
     reached   bigint;
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     select * into source from pgqueue.queue where name = receive.queue;
-    if not found then
-        return query
-            select *
-              from pgqueue.receive_dead_letters(
-                   pgqueue._dead_letters_of(queue), max_messages, receive.lock_duration, receive.locked_by);
-        return;
-    end if;
-    if not pgqueue._may_receive(source.receivers) then
-        perform pgqueue._refuse_access('RECEIVE', queue);
-    end if;
-    if source.status <> 'ACTIVE' or source.requires_session or source.forward_to is not null
-       or max_messages is null or max_messages < 1 or not receive.lock_duration between interval '1 microsecond' and interval '36500 days' then
+    if source.status is distinct from 'ACTIVE' or source.requires_session or source.forward_to is not null or source.fair
+       or max_messages is null or max_messages < 1 or receive.lock_duration is not null
+       or not pgqueue._may_receive(source.receivers) then                 -- in one condition: a plain receive pays for each
+        if source.id is null then
+            return query
+                select *
+                  from pgqueue.receive_dead_letters(
+                       pgqueue._dead_letters_of(queue), max_messages, receive.lock_duration, receive.locked_by);
+            return;
+        elsif not pgqueue._may_receive(source.receivers) then
+            perform pgqueue._refuse_access('RECEIVE', queue);
+        end if;
         perform pgqueue._check_receive(source, max_messages, receive.lock_duration);
         if source.requires_session then
             perform pgqueue._refuse_without_session(source);
         elsif source.forward_to is not null then
             perform pgqueue._refuse_receive(source);
+        elsif source.fair then
+            return query
+                select * from pgqueue._receive_from_groups(source, max_messages, receive.lock_duration, holder, take_turn);
+            return;
         end if;
     end if;
-    if source.fair then
-        return query
-            select * from pgqueue._receive_from_groups(source, max_messages, receive.lock_duration, holder, take_turn);
-        return;
-    end if;
     scan := nullif(current_setting(concat('pgqueue.scan_', source.id), true), '');
-    if cardinality(scan) is distinct from cardinality(source.lanes) + 1
-       or abs(extract(epoch from moment)::double precision - scan[1]::double precision) > 1::double precision then
+    if cardinality(scan) is distinct from cardinality(source.lanes) + 1 or abs(extract(epoch from moment) - scan[1]) > 1 then
         if take_turn then
             perform pgqueue._take_turn(source);
             moment := pgqueue.clock();       -- a turn may have waited: a lock's time must not begin before the lock
@@ -96,18 +94,7 @@ begin
                         limit max_messages
                           for update skip locked) as free
                  limit max_messages) as free;
-        if places is null then
-            exit when not take_turn;
-            passed := scan[2:];
-            came_back := pgqueue._take_turn(source);
-            moment := pgqueue.clock();
-            scan := pgqueue._load_scan(source, scan);
-            exit when not came_back and scan[2:] = passed;
-        elsif earliest <= moment then
-            perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and coalesce(expires_at <= moment, false)));
-            perform pgqueue._expire_due(source, ahead);
-            ahead := 2 * ahead;          -- otherwise each scan would walk over what the previous one removed
-        elsif deliveries < source.max_delivery_count then
+        if deliveries < source.max_delivery_count and (earliest > moment) is not false then
             if source.max_receive_rate is not null or source.max_concurrent is not null then
                 perform pgqueue._hand_out(source, places, token, moment);
             end if;
@@ -120,14 +107,25 @@ begin
                        first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, moment) end
                   from unnest(places) as free (place)
                  where ctid = place
-                returning (pgqueue._as_received(message, token)).*;
-            if receive.lock_duration < interval '5 seconds' then
-                perform pgqueue._notify_early(source, receive.lock_duration);
-            end if;
+                returning (pgqueue._as_received(message, token, is_scanned => true)).*;
             if reached > scan[last_lane + 1] + 128 then
                 perform pgqueue._move_scan(source.id, scan, last_lane, reached);
             end if;
+            if receive.lock_duration < interval '5 seconds' then
+                perform pgqueue._notify_early(source, receive.lock_duration);
+            end if;
             exit;
+        elsif places is null then
+            exit when not take_turn;
+            passed := scan[2:];
+            came_back := pgqueue._take_turn(source);
+            moment := pgqueue.clock();
+            scan := pgqueue._load_scan(source, scan);
+            exit when not came_back and scan[2:] = passed;
+        elsif earliest <= moment then
+            ahead := coalesce(2 * ahead, 1000);      -- otherwise each scan would walk over what the previous one removed
+            perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and coalesce(expires_at <= moment, false)));
+            perform pgqueue._expire_due(source, ahead);
         else
             perform pgqueue._move_exhausted(
                 source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count));

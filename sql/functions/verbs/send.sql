@@ -55,15 +55,9 @@ declare
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     select * into target from pgqueue.queue where name = send.queue;
-    if not found then
-        perform pgqueue._refuse_unknown_queue(queue);
-    end if;
-    if not pgqueue._may_send(target.senders) then
-        perform pgqueue._refuse_access('SEND', queue);
-    end if;
-    if target.status <> 'ACTIVE' or num_nonnulls(target.max_message_size, target.max_queue_length, target.auto_delete_on_idle, target.forward_to) > 0
-       or priority is distinct from 0 or (body is null) = (binary_body is null)
+    if target.status is distinct from 'ACTIVE' or priority is distinct from 0 or (body is null) = (binary_body is null)
        or num_nonnulls(
+           target.max_message_size, target.max_queue_length, target.auto_delete_on_idle, target.forward_to,
            -- generated: time_to_live, scheduled_enqueue_time, {from session_id}
            time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to", partition_key, unique_key,
            unique_scope
@@ -71,7 +65,13 @@ begin
           ) > 0
        or jsonb_typeof(application_properties) <> 'object' or pg_column_size(application_properties) > 65536
        or greatest(length(message_id), length(correlation_id), length(subject), length(content_type), length(reply_to)) > 128
-       or target.requires_duplicate_detection or target.requires_session or target.fair then
+       or target.requires_duplicate_detection or target.requires_session or target.fair
+       or not pgqueue._may_send(target.senders) then                       -- in one condition, as in pgqueue.receive
+        if target.id is null then
+            perform pgqueue._refuse_unknown_queue(queue);
+        elsif not pgqueue._may_send(target.senders) then
+            perform pgqueue._refuse_access('SEND', queue);
+        end if;
         return (pgqueue._send_any(
             -- generated: target, {body to scheduled_enqueue_time: array[$name]}, negate_duplicate,
             --     {from session_id: array[$name]}, on_conflict => on_conflict

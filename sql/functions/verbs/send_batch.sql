@@ -39,15 +39,9 @@ declare
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     select * into target from pgqueue.queue where name = send_batch.queue;
-    if not found then
-        perform pgqueue._refuse_unknown_queue(queue);
-    end if;
-    if not pgqueue._may_send(target.senders) then
-        perform pgqueue._refuse_access('SEND', queue);
-    end if;
-    if target.status = 'ACTIVE' and not target.requires_session and not target.fair
-       and num_nonnulls(target.max_message_size, target.max_queue_length, target.auto_delete_on_idle, target.forward_to) = 0
+    if target.status = 'ACTIVE' and not target.requires_session and not target.fair and pgqueue._may_send(target.senders)
        and num_nonnulls(
+           target.max_message_size, target.max_queue_length, target.auto_delete_on_idle, target.forward_to,
            -- generated: {from binary_body: $given}
            binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
            send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
@@ -57,14 +51,18 @@ begin
        and num_nulls(variadic bodies) = 0 then
         return query                     -- fast path: bodies alone, which saves unnesting many parallel arrays
             insert into pgqueue.message (sequence_number, position, enqueued_time, queue_id, lane, body, expires_at, time_to_live)
-            select number, number, pgqueue.clock(), target.id, 1, body,
-                   pgqueue.clock() + target.default_message_time_to_live, target.default_message_time_to_live
-              from (select nextval('pgqueue.sequence_number') as number, body
+            select number, number, moment, target.id, 1, body,
+                   moment + target.default_message_time_to_live, target.default_message_time_to_live
+              from (select nextval('pgqueue.sequence_number') as number, pgqueue.clock() as moment, body
                       from unnest(bodies) as body) as numbered
             returning sequence_number;
         if target.awaited_until > pgqueue.clock() then
             perform pgqueue._notify(target);
         end if;
+    elsif target.id is null then
+        perform pgqueue._refuse_unknown_queue(queue);
+    elsif not pgqueue._may_send(target.senders) then
+        perform pgqueue._refuse_access('SEND', queue);
     else
         return query
             select unnest(pgqueue._send_any(
