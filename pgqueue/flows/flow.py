@@ -130,7 +130,10 @@ class Begun(Executor, Protocol):
         """Whether :meth:`commit_and_begin` saves a round trip."""
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
-        """In one round trip: run a last statement, commit, begin the next transaction and run its first statement."""
+        """In one round trip: run a last statement, commit, begin the next transaction and run its first statement.
+
+        That statement also releases the advisory locks of the session.
+        """
 
     def rollback(self) -> Flow[None]: ...
 

@@ -340,7 +340,7 @@ class Chain(Transactions):
             yield from commit_one(message, begun, last)
             return
         try:
-            pinned_in = yield from commit_one(message, begun, last, verbs.pin(following.lock))
+            pinned_in = yield from commit_one(message, begun, last, verbs.pin_next(following.lock))
         except BaseException:
             self._ahead.put_back(following)
             raise

@@ -49,10 +49,15 @@ def _error(error: Any) -> str | None:
 
 def pin(lock: Lock) -> Statement[TransactionId]:
     """Returns the id of the transaction that the message is pinned in."""
-    return call(
-        "select pg_current_xact_id()::text, pgqueue.pin(…), pgqueue.server_run()",
-        lambda rows: TransactionId(rows[0][0], rows[0][2]),
-        _proof(lock),
+    sql = "select pg_current_xact_id()::text, pgqueue.server_run(), pgqueue.pin(…)"
+    return call(sql, lambda rows: TransactionId(rows[0][0], rows[0][1]), _proof(lock))
+
+
+def pin_next(lock: Lock) -> Statement[TransactionId]:
+    """The same after another transaction: it releases the advisory locks that work in that one has left."""
+    statement = pin(lock)
+    return statement._replace(
+        sql=statement.sql.replace(", pgqueue.pin(", ", pg_catalog.pg_advisory_unlock_all(), pgqueue.pin(")
     )
 
 

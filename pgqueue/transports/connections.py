@@ -152,8 +152,7 @@ class BegunConnection:
         self._require_open(last)
         with self._limited(last):
             if last is not None and self.handle.autocommit:
-                yield from end_transaction(self.handle, [last.text(), "commit"], self._reset)
-                self._is_to_reset = False
+                yield from self._end_and_reset([last.text(), "commit"])
                 return
             if last is not None:
                 yield from self._execute(last)
@@ -179,6 +178,8 @@ class BegunConnection:
             result = yield from execute_after(
                 self.handle, [last.text(), "commit", *self._before.reset_alone, "begin"], first
             )
+            if lost := self._lost():
+                yield partial(cursors.run, self.handle, lost)
         self._before.restore(self.handle)
         handles.refuse_ends(self.handle)
         return result
@@ -211,16 +212,20 @@ class BegunConnection:
 
     def _end(self, how: str) -> Flow[None]:
         if self._is_to_reset:
-            yield from end_transaction(self.handle, [how] if self.is_open else [], self._reset)
-            self._is_to_reset = False
+            yield from self._end_and_reset([how] if self.is_open else [])
             return
         handles.allow_ends(self.handle)
         with translated():
             yield getattr(self.handle, how)
 
-    @property
-    def _reset(self) -> Sequence[str]:
-        return self._before.reset if self._is_ours else ()
+    def _end_and_reset(self, commands: Sequence[str]) -> Flow[None]:
+        yield from end_transaction(self.handle, commands, self._before.reset if self._is_ours else ())
+        self._is_to_reset = False
+        if lost := self._lost():
+            yield from end_transaction(self.handle, [], lost)
+
+    def _lost(self) -> Sequence[str]:
+        return self._before.lost(self.handle) if self._is_ours and not self.handle.closed else ()
 
     def _restore(self) -> None:
         if self._give_back is None:

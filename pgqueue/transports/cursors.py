@@ -161,9 +161,11 @@ def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
 def _rows(connection: AnyConnection, results: list[PGresult], needed: int) -> list[Any]:
     """The rows of the last command needed.
 
-    The first failure counts: a connection that ends may add another. PgBouncer does.
+    A failure ends them, and the first counts: a connection that ends may add another. PgBouncer does.
     """
-    failed = next((n for n, result in enumerate(results) if result.status == ExecStatus.FATAL_ERROR), len(results))
+    failed = len(results)
+    if _has_failed(results[-1]):
+        failed = next(n for n, result in enumerate(results) if _has_failed(result))
     if failed < needed:
         raise error_from_result(results[failed], encoding=connection.info.encoding)
     transformer = Transformer.from_context(_Context(connection))
@@ -173,6 +175,10 @@ def _rows(connection: AnyConnection, results: list[PGresult], needed: int) -> li
         logger.debug("a connection is closed: what followed the last command that counts has failed")
         connection.pgconn.finish()
     return rows
+
+
+def _has_failed(result: PGresult) -> bool:
+    return result.status == ExecStatus.FATAL_ERROR
 
 
 class _Context(_Unaffected):

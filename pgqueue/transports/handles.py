@@ -26,8 +26,10 @@ RESET: Sequence[str] = (
     "unlisten *",
     "discard temp",
     "discard sequences",
-    "select pg_catalog.pg_advisory_unlock_all()",
 )
+
+#: The same for its advisory locks. A SELECT takes the server as long as all the others.
+UNLOCK = "select pg_catalog.pg_advisory_unlock_all()"
 
 #: Settings that PgBouncer makes for a client: RESET ALL on its server's session returns to those of the database.
 SET_BY_POOLERS = ("application_name", "client_encoding")
@@ -74,19 +76,39 @@ class Attributes:
         #: Lists of callbacks and the like, which change in place.
         self._lists = {name: value.copy() for name, value in self._own.items() if type(value) in (list, deque)}
         self._prepared = connection.prepare_threshold, connection.prepared_max
-        status = connection.info.parameter_status
-        names = () if connection.closed else SET_BY_POOLERS
-        #: Undoes what work has left in the session.
-        self.reset: Sequence[str] = (*RESET, *(f"set {name} = {literal(status(name))}" for name in names))
+        self._set_by_poolers = {} if connection.closed else self._settings(connection)
+        #: None until the first reset of a connection that is kept.
+        self._is_pooled = None if is_kept else True
+
+    @property
+    def reset(self) -> Sequence[str]:
+        """Undoes what work has left in the session."""
+        return (*self._reset, UNLOCK)
 
     @property
     def reset_alone(self) -> Sequence[str]:
-        """The same for where a transaction follows.
+        """The same for where a transaction follows, whose first statement releases advisory locks.
 
         The commands would be a part of it: it would have the isolation level that was set before them, and its rollback
         would undo them.
         """
-        return ("begin", *self.reset, "commit")
+        return ("begin", *self._reset, "commit")
+
+    @property
+    def _reset(self) -> Sequence[str]:
+        settings = self._set_by_poolers.items() if self._is_pooled else ()
+        return (*RESET, *(f"set {name} = {literal(value)}" for name, value in settings))
+
+    def lost(self, connection: AnyHandle) -> Sequence[str]:
+        """After the first reset: the commands that set again what is now as the pooler has it, if there is a pooler."""
+        if self._is_pooled is None:
+            self._is_pooled = self._settings(connection) != self._set_by_poolers
+            return self._reset[len(RESET) :]
+        return ()
+
+    @staticmethod
+    def _settings(connection: AnyHandle) -> dict[str, str | None]:
+        return {name: connection.info.parameter_status(name) for name in SET_BY_POOLERS}
 
     def restore(self, connection: AnyHandle) -> None:
         """Give the connection back the attributes that it had before."""
