@@ -178,8 +178,8 @@ class BegunConnection:
             result = yield from execute_after(
                 self.handle, [last.text(), "commit", *self._before.reset_alone, "begin"], first
             )
-            if lost := self._lost():
-                yield partial(cursors.run, self.handle, lost)
+            if self._before.is_reset_enough is None:
+                self._before.compare((yield partial(cursors.run, self.handle, [handles.DEFAULTS])))
         self._before.restore(self.handle)
         handles.refuse_ends(self.handle)
         return result
@@ -221,11 +221,6 @@ class BegunConnection:
     def _end_and_reset(self, commands: Sequence[str]) -> Flow[None]:
         yield from end_transaction(self.handle, commands, self._before.reset if self._is_ours else ())
         self._is_to_reset = False
-        if lost := self._lost():
-            yield from end_transaction(self.handle, [], lost)
-
-    def _lost(self) -> Sequence[str]:
-        return self._before.lost(self.handle) if self._is_ours and not self.handle.closed else ()
 
     def _restore(self) -> None:
         if self._give_back is None:

@@ -33,6 +33,7 @@ UNLOCK = "select pg_catalog.pg_advisory_unlock_all()"
 
 #: Settings that PgBouncer makes for a client: RESET ALL on its server's session returns to those of the database.
 SET_BY_POOLERS = ("application_name", "client_encoding")
+DEFAULTS = f"select name, reset_val from pg_catalog.pg_settings where name in {SET_BY_POOLERS}"
 
 ENDS = ("commit", "rollback")
 
@@ -77,8 +78,8 @@ class Attributes:
         self._lists = {name: value.copy() for name, value in self._own.items() if type(value) in (list, deque)}
         self._prepared = connection.prepare_threshold, connection.prepared_max
         self._set_by_poolers = {} if connection.closed else self._settings(connection)
-        #: None until the first reset of a connection that is kept.
-        self._is_pooled = None if is_kept else True
+        #: Whether RESET ALL alone gives them back, as it does without a pooler; None if that is not known.
+        self.is_reset_enough: bool | None = None
 
     @property
     def reset(self) -> Sequence[str]:
@@ -96,15 +97,12 @@ class Attributes:
 
     @property
     def _reset(self) -> Sequence[str]:
-        settings = self._set_by_poolers.items() if self._is_pooled else ()
+        settings = () if self.is_reset_enough else self._set_by_poolers.items()
         return (*RESET, *(f"set {name} = {literal(value)}" for name, value in settings))
 
-    def lost(self, connection: AnyHandle) -> Sequence[str]:
-        """After the first reset: the commands that set again what is now as the pooler has it, if there is a pooler."""
-        if self._is_pooled is None:
-            self._is_pooled = self._settings(connection) != self._set_by_poolers
-            return self._reset[len(RESET) :]
-        return ()
+    def compare(self, defaults: Sequence[tuple[str, str]]) -> None:
+        """Take the values that RESET ALL gives to these settings."""
+        self.is_reset_enough = dict(defaults) == self._set_by_poolers
 
     @staticmethod
     def _settings(connection: AnyHandle) -> dict[str, str | None]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from pgqueue.testing import Database
+from pgqueue.transports import cursors
 from pgqueue.transports.connections import BegunConnection
 from pgqueue.worker.pace import Pace
 from tests.patience import eventually
 from tests.worker.scene import FACES, Scene, effect
+from tests.worker.test_leftovers import value
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,29 @@ def test_messages_that_wait_are_begun_with_the_commit_before(scene: Scene, begun
         eventually(lambda: scene.left() == [])
     assert scene.effects() == list(range(5))
     assert len(begun) == 4
+
+
+def test_settings_outlast_handlers_and_are_set_each_time_behind_a_pooler(
+    scene: Scene, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        names.add(await value(tx, "select current_setting('application_name')"))
+        await value(tx, "set application_name = 'the handler'")
+
+    def run(connection: Any, commands: Sequence[str], *needed: int) -> Any:
+        if "commit" in commands:
+            sent.append(commands)
+        return original(connection, commands, *needed)
+
+    names: set[str] = set()
+    sent: list[Sequence[str]] = []
+    original = cursors.run
+    monkeypatch.setattr(cursors, "run", run)
+    with scene.working(handler, concurrency=1, transaction="psycopg"):
+        eventually(lambda: scene.left() == [])
+    assert len(names) == 1
+    is_pooled = database.dsn != database.direct
+    assert ["set client_encoding = 'UTF8'" in commands for commands in sent] == [True, *4 * [is_pooled]]
 
 
 def test_a_message_that_was_begun_when_the_worker_stops_is_given_back_or_handled(
