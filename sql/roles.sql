@@ -4,7 +4,7 @@ do $$
 declare
     schemas constant text[] := '{pgqueue,pgqueue_history}';
     whole   constant text[] := '{_dead_letter,_message,_queue,_scheduled_message,_settled_message}';
-    library constant text[] := '{_await_outcomes,_claim_plan,_due_in,_is_deferred,_newest_number,_next_xid,_priority,_refuse_transaction,_sequences_behind,_settling_xid,_subscribe}';
+    library constant text[] := '{_await_outcomes,_claim_plan,_complete_delivery,_due_in,_is_deferred,_newest_number,_next_xid,_pin_delivery,_priority,_refuse_transaction,_sequences_behind,_settling_xid,_subscribe}';
     wanted  text;
     command text;
 begin

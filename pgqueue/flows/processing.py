@@ -89,7 +89,8 @@ def _last_statement(message: LockedMessage, begun: Begun) -> Flow[Statement[Any]
         yield from roll_back_delivery(message, begun, error)
         raise
     if is_unsettled:
-        return pinned(message, verbs.complete(message.lock))
+        pinned_in = context.pinned_in  # None once a block within this one has ended
+        return verbs.complete(message.lock) if pinned_in is None else verbs.complete_pinned(message.lock, pinned_in)
     if context.state is ReceiveState.ABANDONED:  # asked nothing, so the transaction may have failed unnoticed
         return proof_of_transaction(message)
     return None
@@ -340,7 +341,9 @@ class Chain(Transactions):
             yield from commit_one(message, begun, last)
             return
         try:
-            pinned_in = yield from commit_one(message, begun, last, verbs.pin_next(following.lock))
+            pinned_in = yield from commit_one(
+                message, begun, last, verbs.pin(following.lock, release_advisory_locks=True)
+            )
         except BaseException:
             self._ahead.put_back(following)
             raise

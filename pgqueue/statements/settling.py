@@ -19,6 +19,7 @@ from pgqueue.statements.statement import Statement, call, column, each, nothing,
 T = TypeVar("T")
 
 _QUEUE = "%(queue)s::text"
+_LOCK = f"{_QUEUE}, %(sequence_number)s::bigint, %(lock_token)s::uuid"
 _IN_TRANSACTION = "pg_current_xact_id_if_assigned() = %(pinned_in)s::xid8"
 
 
@@ -47,17 +48,15 @@ def _error(error: Any) -> str | None:
     return None if error is None else to_json("error", error_document(error))
 
 
-def pin(lock: Lock) -> Statement[TransactionId]:
-    """Returns the id of the transaction that the message is pinned in."""
-    sql = "select pg_current_xact_id()::text, pgqueue.server_run(), pgqueue.pin(…)"
-    return call(sql, lambda rows: TransactionId(rows[0][0], rows[0][1]), _proof(lock))
+def pin(lock: Lock, *, release_advisory_locks: bool = False) -> Statement[TransactionId]:
+    """Returns the id of the transaction that the message is pinned in.
 
-
-def pin_next(lock: Lock) -> Statement[TransactionId]:
-    """The same after another transaction: it releases the advisory locks that work in that one has left."""
-    statement = pin(lock)
-    return statement._replace(
-        sql=statement.sql.replace(", pgqueue.pin(", ", pg_catalog.pg_advisory_unlock_all(), pgqueue.pin(")
+    Before that it may release the advisory locks that other work has left in the session.
+    """
+    return Statement(
+        f"select pgqueue._pin_delivery({_LOCK}, %(release_advisory_locks)s::boolean)",
+        {**_proof(lock), "release_advisory_locks": release_advisory_locks},
+        lambda rows: TransactionId(*rows[0][0].split(" ", 1)),
     )
 
 
@@ -92,6 +91,15 @@ def complete(lock: Lock, *, result: Any = None) -> Statement[str]:
     if result is not None:
         known["result"] = to_json("result", result)
     return call("select pgqueue.complete(…)::text", scalar, known)
+
+
+def complete_pinned(lock: Lock, pinned_in: TransactionId) -> Statement[None]:
+    """Refused before it does anything unless it runs in this transaction, which pins the message."""
+    return Statement(
+        f"select pgqueue._complete_delivery({_LOCK}, %(pinned_in)s::xid8)",
+        {**_proof(lock), "pinned_in": str(pinned_in)},
+        nothing,
+    )
 
 
 def abandon(lock: Lock, *, delay: timedelta | None, properties: Any, error: Any = None) -> Statement[None]:

@@ -25,6 +25,11 @@ NO_LIMIT = inf
 #: A call in which the arguments are left out.
 CALL = re.compile(r"pgqueue\.(\w+)\(\s*…")
 
+#: A call of one function by position, and what it does not need of literals: PostgreSQL parses types for long, and
+#: takes them from the function.
+ONE_CALL = re.compile(r"select [^(]+\((%\(\w+\)s::\w+(, )?)+\)")
+CAST = re.compile(r"::\w+")
+
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -45,8 +50,7 @@ class Statement(NamedTuple, Generic[T]):
 
     def text(self, write: Callable[[object], str] | None = None) -> str:
         """The SQL with its parameters inserted as literals, to be sent with other commands in one round trip."""
-        sql = self.sql.replace(")b::", ")s::")  # placeholders of values that are sent in binary otherwise
-        return sql % {name: (write or literal)(value) for name, value in self.parameters.items()}
+        return _for_literals(self.sql) % {name: (write or literal)(value) for name, value in self.parameters.items()}
 
 
 def call(
@@ -64,6 +68,12 @@ def call(
     for name, check in checks:
         given[name] = check(name, given[name])
     return Statement(text, {**known, **given} if given else known, read)
+
+
+@cache
+def _for_literals(sql: str) -> str:
+    sql = sql.replace(")b::", ")s::")  # placeholders of values that are sent in binary otherwise
+    return CAST.sub("", sql) if ONE_CALL.fullmatch(sql) else sql
 
 
 @cache

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.transaction import TransactionManagementError
 
-import pgqueue.django
+import pgqueue.django.testing
 from pgqueue import Message, Queue, QueueClient, ReceivedMessage, ReceiveState
 from pgqueue.errors import InvalidArgumentError, LockLostError, TransactionRequiredError
 from tests.django.shop import Shipped
@@ -157,3 +158,17 @@ def test_a_database_of_another_kind_is_refused(client: QueueClient) -> None:
         pgqueue.django.client("small")
     with transaction.atomic(using="small"), pytest.raises(InvalidArgumentError, match="'small' is not PostgreSQL"):
         pgqueue.django.transaction("small")
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_block_within_a_block_of_one_connection(fails: bool) -> None:
+    orders = pgqueue.django.testing.client().queue("orders")
+    message = received(orders)
+    with message.transaction():
+        Shipped.objects.create(order=7)
+        with suppress(ZeroDivisionError), message.transaction():
+            Shipped.objects.create(order=8)
+            if fails:
+                raise ZeroDivisionError
+    assert (shipped(), orders.peek()) == ([7] if fails else [7, 8], [])

@@ -23,6 +23,8 @@ call pgqueue.sweep_all(lasts => '2147483647 days');
 select pgqueue._subscribe(array[:'queue'], '-178000000 years');
 select pgqueue._await_outcomes(array[:'queue'], '-178000000 years');
 select pgqueue._refuse_transaction(null, '3');
+select pgqueue._pin_delivery(:'queue', 0, null, null);
+select pgqueue._complete_delivery(:'queue', null, null, null);
 select pgqueue.heartbeat(:'worker', 'host', 1, '1.0', array[:'queue'], 8, handled => null);
 select pgqueue.heartbeat(:'worker', repeat('x', 256), 1, '1.0', array[:'queue'], 8);
 select pgqueue.heartbeat(:'worker', 'host', 1, '1.0', array[:'queue'], 8, uptime => '178000000 years');

@@ -156,4 +156,5 @@ def house_in(database: Database) -> Iterator[House]:
             house.fill("theirs")
             yield house
         finally:
+            connection.execute("reset session authorization")
             connection.execute(f"drop role {role}; drop role {role}_group".encode())

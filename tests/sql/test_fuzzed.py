@@ -29,9 +29,10 @@ CORPUS = [line for line in (Path(__file__).parent / "corpus.sql").read_text().sp
 
 #: Functions that are no verbs: the library calls them, or views do.
 LIBRARY = [
-    "_await_outcomes", "_check_counts", "_check_reader", "_claim_plan", "_due_in", "_error_line", "_is_deferred",
-    "_last_held", "_may_see_locks", "_may_see_messages", "_may_view_sent", "_newest_number", "_next_xid", "_priority",
-    "_refuse_transaction", "_sequences_behind", "_settling_xid", "_subscribe",
+    "_await_outcomes", "_check_counts", "_check_reader", "_claim_plan", "_complete_delivery", "_due_in",
+    "_error_line", "_is_deferred", "_last_held", "_may_see_locks", "_may_see_messages", "_may_view_sent",
+    "_newest_number", "_next_xid", "_pin_delivery", "_priority", "_refuse_transaction", "_sequences_behind",
+    "_settling_xid", "_subscribe",
 ]  # fmt: skip
 
 GRANTED = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import psycopg
 import pytest
@@ -12,12 +13,13 @@ from pgqueue.model.columns import KEPT
 from pgqueue.testing import Database
 from tests.sql.example import EXAMPLES
 from tests.sql.house import House, house_in
-from tests.sql.stage import refused
+from tests.sql.stage import PINNED_ELSEWHERE, refused
+
+ACCESS_DENIED = "42501"
 
 SEND, RECEIVE, MONITOR, SETTINGS, ADMIN, ANYONE = "SEND", "RECEIVE", "MONITOR", "SETTINGS", "ADMIN", "ANYONE"
 OUTCOME = "OUTCOME"
 
-PINNED_ELSEWHERE = "PQ011"
 
 EVERYTHING = {SEND, RECEIVE, MONITOR, ADMIN}
 
@@ -196,6 +198,23 @@ def test_every_role_gets_the_refusal_of_a_message_pinned_elsewhere(house: House,
     given(house, kind)
     with house.as_the_role(), refused(PINNED_ELSEWHERE):
         house.connection.execute("select pgqueue._refuse_transaction('mine', '5')")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", ["stranger", "receiver", "sender to all"])
+def test_a_role_keeps_its_rights_when_the_role_that_logged_in_is_dropped(
+    database: Database, house: House, kind: str
+) -> None:
+    mine, _ = given(house, kind)
+    login = f"{house.role}_login"
+    house.connection.execute(f"create role {login}; grant {house.role} to {login}".encode())
+    house.connection.execute(f"set session authorization {login}; set role {house.role}".encode())
+    with database.connect(autocommit=True) as onlooker:
+        onlooker.execute(f"drop role {login}".encode())
+    for verb in ("send", "receive", "pin", "complete"):
+        example = EXAMPLES[verb]
+        with nullcontext() if example.right in mine else refused(ACCESS_DENIED, verb):
+            house.connection.execute(example.statement.encode(), house.arguments["mine"])
 
 
 #: The rights that suffice in place of another one, for the same queue.

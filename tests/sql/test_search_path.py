@@ -199,7 +199,12 @@ def send_messages(by: Superuser) -> None:
 def settle_messages(by: Superuser) -> None:
     by.call("renew_lock", *(held := by.lock()))
     by.call("pin", *held)
+    ((delivery,),) = by.call("_pin_delivery", *held, True)
+    by.refused(stage.PINNED_ELSEWHERE, "_complete_delivery", *held, delivery.split()[0])
     ((transaction_id,),) = by.call("complete", *held)
+    with by.connection.transaction():
+        ((delivery,),) = by.call("_pin_delivery", *(pinned := by.lock()), False)
+        by.call("_complete_delivery", *pinned, delivery.split()[0])
     ((run,),) = by.call("server_run")
     assert by.call("resolve", *held, transaction_id, run) == [("committed",)]
     by.refused(stage.LOCK_LOST, "complete", *held)

@@ -117,6 +117,8 @@ STATEMENTS = {
     "defer": "select pgqueue.defer('q', {number}, '{token}')",
     "defer_batch": "select from pgqueue.defer_batch('q', '{numbers}', '{tokens}')",
     "pin": "select pgqueue.pin('q', {number}, '{token}')",
+    "_pin_delivery": "select pgqueue._pin_delivery('q', {number}, '{token}', true)",
+    "_complete_delivery": "select pgqueue._complete_delivery('q', {number}, '{token}', pg_current_xact_id())",
     "pin_batch": "select from pgqueue.pin_batch('q', '{numbers}', '{tokens}')",
     "renew_lock": "select pgqueue.renew_lock('q', {number}, '{token}')",
     "renew_lock_batch": "select from pgqueue.renew_lock_batch('q', '{numbers}', '{tokens}')",

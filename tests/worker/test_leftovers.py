@@ -81,6 +81,8 @@ async def value(tx: Any, statement: str) -> Any:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fails", [False, True], ids=["completed", "failed"])
 def test_nothing_of_a_session_reaches_the_next_message(scene: Scene, kind: str, batch: int, fails: bool) -> None:
+    if kind == "sqlalchemy" and scene.database.dsn != scene.database.direct:
+        pytest.skip("SQLAlchemy sends COMMIT alone: PgBouncer may carry out the reset after it in another session")
     seen = {}
 
     async def handler(message: Any, tx: Any) -> None:

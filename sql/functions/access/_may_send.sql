@@ -3,5 +3,5 @@
 create or replace function pgqueue._may_send(senders text[])
 returns boolean
 language sql stable
-return current_setting('role') = 'none' and (pg_has_role(session_user, current_user, 'usage') or session_user = any (senders))
+return case when current_setting('role') = 'none' then pg_has_role(session_user, current_user, 'usage') or session_user = any (senders) else false end
        or pgqueue._is_permitted(senders, '{pgqueue_sender,pgqueue_admin}');

@@ -2,4 +2,4 @@
 create or replace function pgqueue._backend_name()
 returns text
 language sql stable
-return coalesce(nullif(current_setting('application_name'), ''), session_user) || ':' || pg_backend_pid();
+return coalesce(nullif(current_setting('application_name'), ''), pgqueue._caller()) || ':' || pg_backend_pid();

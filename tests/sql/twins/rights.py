@@ -38,7 +38,8 @@ TWINS = [
             ("_may_receive", "receivers", by_a_sender, by_a_sender_that_logged_in),
         ]
         for text, without, by in [
-            ("current_setting('role') = 'none' and ", "", by_set_role),
+            ("current_setting('role') = 'none'", "true", by_set_role),
+            ("else false end", "end", by_set_role),
             ("pg_has_role(session_user, current_user, 'usage')", "true", by_login),
             (f"session_user = any ({granted})", "true", by_login),
         ]

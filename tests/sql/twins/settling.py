@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from pgqueue.testing import Database
-from tests.sql import test_dead_letter_queue, test_fence, test_resolving, test_settling
+from tests.sql import test_dead_letter_queue, test_deliveries, test_fence, test_resolving, test_settling
 from tests.sql.stage import Stage
 from tests.sql.twins.twin import Twin
 
@@ -25,6 +25,23 @@ def resolved(database: Database, *, is_pinned: bool, retain_history: str | None 
 TWINS = [
     Twin("pin_batch", "            for update;", "            ;", partial(pinned, verb="pin_batch")),
     Twin("pin", "        for update;", "        ;", pinned),
+    Twin(
+        "_complete_delivery",
+        "pg_current_xact_id_if_assigned() = pinned_in",
+        "pg_current_xact_id_if_assigned() is not null",
+        test_deliveries.test_a_message_is_completed_only_in_the_transaction_that_it_is_pinned_in,
+    ),
+    *(
+        Twin(
+            "_pin_delivery",
+            "if release_advisory_locks then",
+            f"if {replacement} then",
+            partial(
+                test_deliveries.test_a_pin_releases_the_advisory_locks_of_the_session_if_it_is_asked_to, release=release
+            ),
+        )
+        for replacement, release in (("true", False), ("false", True))
+    ),
     Twin("_lock_proven", "for update of message) as fresh", ") as fresh", partial(pinned, priority=1)),
     Twin("_lock_proven", "for update) as returned", ") as returned", partial(pinned, came_back=True)),
     Twin(
