@@ -184,7 +184,7 @@ def lock_of_a_stranger(stage: Stage, key: str) -> Iterator[None]:
 
 
 def test_advisory_locks_are_taken_for_consumers_only() -> None:
-    takers = {name for name, text in sources() if re.search(r"advisory_(xact_)?lock|'advisory'", text)}
+    takers = {name for name, text in sources() if re.search(r"pg_(try_)?advisory_(xact_)?lock|'advisory'", text)}
     assert takers == {"attach_consumer", "_is_attached"}
 
 
