@@ -51,9 +51,11 @@ CONSUMER = """
 import random, sys, time, psycopg
 RECEIVE = '''select sequence_number, lock_token, body ->> 'batch', body ->> 'member'
                from pgqueue.receive('q', 5, interval '1 s')'''
-ENDED = '''select sequence_number, lock_token, body, (select id from pgqueue.batches where ended.sequence_number in
-                                                      (batches.sequence_number, on_failure))
-             from pgqueue.receive('end', 5, interval '1 s') as ended'''
+ENDED = "select sequence_number, lock_token, body from pgqueue.receive('end', 5, interval '1 s')"
+#: In a statement of its own: one that receives may be older than the batch.
+CONTINUED = '''insert into continued
+               select id, %s, (select count(*) from settled where batch = id)
+                 from pgqueue.batches where %s in (sequence_number, on_failure)'''
 with psycopg.connect(sys.argv[1], autocommit=True) as connection:
     while True:
         for number, token, batch, member in connection.execute(RECEIVE).fetchall():
@@ -71,11 +73,11 @@ with psycopg.connect(sys.argv[1], autocommit=True) as connection:
             except psycopg.Error as error:
                 if error.sqlstate not in ("PQ001", "40P01"):
                     raise
-        for number, token, body, batch in connection.execute(ENDED).fetchall():
+        for number, token, body in connection.execute(ENDED).fetchall():
             try:
                 with connection.transaction():
-                    connection.execute("insert into continued select %s, %s, count(*) from settled where batch = %s",
-                                       [batch, str(body), batch])
+                    connection.execute("select pgqueue.pin('end', %s, %s)", [number, token])
+                    connection.execute(CONTINUED, [str(body), number])
                     connection.execute("select pgqueue.complete('end', %s, %s)", [number, token])
             except psycopg.Error as error:
                 if error.sqlstate != "PQ001":

@@ -6,6 +6,7 @@ and waits for a line on stdin.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
@@ -48,7 +49,7 @@ class Standing:
         return getattr(self._inner, name)
 
     def execute(self, statement: Any) -> Flow[Any]:
-        verb = next(verb for verb in VERBS if f"pgqueue.{verb}(" in statement.sql)
+        verb = next(verb for verb in VERBS if re.search(rf"pgqueue\._?{verb}(_delivery)?\(", statement.sql))
         return self._around(verb, self._inner.execute(statement))
 
     def begin(self) -> Flow[Any]:
