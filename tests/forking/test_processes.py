@@ -35,6 +35,35 @@ assert received.state is ReceiveState.COMPLETED
 print("done")
 """
 
+INSTALLS_HANDLERS = """
+import contextlib, os, signal, sys
+from pgqueue.worker.signals import stopped_by_signals
+
+def forked(number):
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), number)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+first, second = contextlib.ExitStack(), contextlib.ExitStack()
+first.enter_context(stopped_by_signals(lambda: None))
+worker = signal.getsignal(signal.SIGTERM)
+
+def own(number, frame):
+    print("its own", flush=True)
+    worker(number, frame)
+
+signal.signal(signal.SIGTERM, own)
+print(forked(signal.SIGTERM), flush=True)
+signal.signal(signal.SIGTERM, worker)
+second.enter_context(stopped_by_signals(lambda: None))
+first.close()
+second.close()
+print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, flush=True)
+print(forked(signal.SIGTERM))
+"""
+
 STAYS = """
 import os, sys
 from pgqueue import Message, QueueClient
@@ -55,15 +84,15 @@ FORKS_IN_A_HANDLER = """
 import os, signal, sys, time
 from pgqueue import Message, QueueClient, Worker
 
-def handler(message):
-    reading, writing = os.pipe()
+def ended_by(number):
     child = os.fork()
     if child == 0:
-        os.write(writing, b".")
         time.sleep(1000)
-    os.read(reading, 1)  # a signal that comes before Python is there again is forgotten
-    os.kill(child, signal.SIGTERM)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    os.kill(child, number)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def handler(message):
+    print({ended_by(signal.SIGTERM) for _ in range(100)}, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
     worker.stop()
 
 with QueueClient(sys.argv[1]) as client:
@@ -150,7 +179,11 @@ def test_a_pool_of_processes_inherits_a_client(database: Database) -> None:
 
 
 def test_a_process_that_a_handler_forks_can_be_ended(database: Database) -> None:
-    assert said(FORKS_IN_A_HANDLER, database.dsn) == "-15"
+    assert said(FORKS_IN_A_HANDLER, database.dsn) == "{-15} set()"
+
+
+def test_handlers_of_signals_are_those_before_the_worker_and_those_installed_since() -> None:
+    assert said(INSTALLS_HANDLERS).split() == ["its", "own", "-15", "True", "-15"]
 
 
 def test_a_session_ends_with_its_process_though_a_child_lives_on(database: Database) -> None:
