@@ -37,4 +37,6 @@ def was_committed(transaction_id: str, question: Statement[str], source: Executo
             if answer != "in progress":
                 break
         yield Pause(pause)
-    raise CommitInDoubtError(f"the outcome of transaction {transaction_id} is not known") from error
+    raise CommitInDoubtError(
+        f"the outcome of transaction {transaction_id} is not known: resolve() of its messages asks again"
+    ) from error

@@ -141,7 +141,10 @@ class Flusher:
 
 
 def _in_doubt(held: OpenTransaction, cause: BaseException) -> CommitInDoubtError:
-    doubt = CommitInDoubtError(f"the outcome of transaction {held.stored.transaction_id} is not known")
+    doubt = CommitInDoubtError(
+        f"the outcome of transaction {held.stored.transaction_id} is not known: look whether its messages are stored;"
+        " where duplicates are detected, send them again"
+    )
     doubt.__cause__ = cause
     return doubt
 
