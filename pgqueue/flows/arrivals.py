@@ -155,7 +155,7 @@ def arrivals(
     """
     ahead = whole("prefetch", prefetch, least=0) or 0
     if mode is ReceiveMode.PEEK_LOCK:
-        statement = verbs.receive(queue, max_messages=ahead + 1, lock_duration=None, locked_by=locked_by)
+        statement = verbs.receive(queue, max_messages=ahead + 1, lock_duration=None, locked_by=locked_by, lasts=True)
         return Locked(statement, queue, source, make)
     if ahead:
         raise InvalidArgumentError("prefetch must be 0 in the mode RECEIVE_AND_DELETE, where nothing can be given back")

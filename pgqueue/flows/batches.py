@@ -18,8 +18,9 @@ from pgqueue.model.context import Event, Outcome, apply_all, begin_all
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
 from pgqueue.statements import Statement, settling
+from pgqueue.statements.settling import Refusals
 
-BatchStatement = Callable[[Sequence[Lock]], Statement[list[SettlementResult]]]
+BatchStatement = Callable[[Sequence[Lock]], Statement[Refusals]]
 
 
 def settle(
@@ -33,24 +34,34 @@ def settle(
     messages = yield from _resolved(queue, received, source)
     if transaction is not None and len(_pins(messages)) > 1:
         raise InvalidStateError("the messages are pinned in different transactions: settle each in its own")
+    refusals = yield from settle_resolved(messages, outcome, statement, source, transaction)
+    return [SettlementResult(message.sequence_number, refusals.get(message.sequence_number)) for message in messages]
+
+
+def settle_resolved(
+    messages: Sequence[LockedMessage],
+    outcome: Outcome,
+    statement: BatchStatement,
+    source: Executor,
+    transaction: Shared | None = None,
+) -> Flow[Refusals]:
+    """Settle distinct messages of one queue, of which none is in doubt; return the errors of those that are refused."""
     call = object()
     try:
-        results, begun = yield from _begin(messages, outcome, transaction, call)
-        if transaction is not None:
-            _refuse_first(results, begun)
-        answers = yield from _execute(begun, outcome, statement, source, transaction)
-        results |= {answer.sequence_number: answer for answer in answers}
+        begun, refusals = yield from _begin(messages, outcome, transaction, call)
+        if transaction is not None and refusals:
+            apply_all([message.context for message in begun], Event.ABORTED)
+            raise next(iter(refusals.values()))
         if transaction is None or outcome is Outcome.ABANDONED:
-            _apply_answers(begun, answers)
-        else:
-            yield from transaction.follow([message.context for message in begun])
-            for message in begun:
-                message.context.end(call)
+            lost = yield from _execute(begun, statement, transaction or source)
+            _apply_answers(begun, lost)
+            return {**refusals, **lost}
+        yield from _execute_within(begun, statement, transaction, call)
     except BaseException as error:
         for message in messages:
             message.context.fail(call, error)
         raise
-    return [results[message.sequence_number] for message in messages]
+    return refusals
 
 
 def renew_lock_batch(
@@ -77,68 +88,63 @@ def renew_lock_batch(
 
 def _begin(
     messages: Sequence[LockedMessage], outcome: Outcome, transaction: Shared | None, call: object
-) -> Flow[tuple[dict[int, SettlementResult], list[LockedMessage]]]:
-    """Begin the settlement of each delivery; those that refuse, or are settled already, get their results at once."""
-    begun, free = [], messages
-    refused: list[tuple[LockedMessage, Exception | None]] = []
+) -> Flow[tuple[list[LockedMessage], dict[int, Exception]]]:
+    """Begin the settlement of each delivery; return those that have begun, and the errors of those that refuse."""
+    begun: list[LockedMessage] = []
+    refusals: dict[int, Exception] = {}
+    free = messages
     if _pins(messages):
         free = [message for message in messages if not waits_for_ourselves(message, transaction)]
         waiting = [message for message in messages if waits_for_ourselves(message, transaction)]
-        refused = [(message, InvalidStateError(WAITS)) for message in waiting]
+        refusals = {message.sequence_number: InvalidStateError(WAITS) for message in waiting}
     answers = begin_all([message.context for message in free], outcome, call)
     for message, answer in zip(free, answers, strict=True):
         context = message.context
-        if answer is True:
+        if answer is not True:
+            if answer:  # else it is settled already
+                refusals[message.sequence_number] = answer
+            continue
+        if context.calls_back:
             try:
-                if context.calls_back:
-                    yield from context.call_back(outcome)
-                context.transaction = transaction
-                begun.append(message)
+                yield from context.call_back(outcome)
             except Exception as failure:  # noqa: BLE001 - a callback may raise anything, and it concerns its message only
-                refused.append((message, failure))
-        else:
-            refused.append((message, answer or None))
-    results = {
-        message.sequence_number: SettlementResult(message.sequence_number, refusal) for message, refusal in refused
-    }
-    return results, begun
+                refusals[message.sequence_number] = failure
+                continue
+        context.transaction = transaction
+        begun.append(message)
+    return begun, refusals
 
 
-def _refuse_first(results: dict[int, SettlementResult], begun: Sequence[LockedMessage]) -> None:
-    for result in results.values():
-        if result.error is not None:
-            apply_all([message.context for message in begun], Event.ABORTED)
-            raise result.error
+def _execute(begun: Sequence[LockedMessage], batch: BatchStatement, executor: Executor) -> Flow[Refusals]:
+    return (yield from executor.execute(_statement(begun, batch))) if begun else {}
 
 
-def _apply_answers(begun: Sequence[LockedMessage], answers: Sequence[SettlementResult]) -> None:
-    settled = []
-    for message, answer in zip(begun, answers, strict=True):
-        if answer.error is None:
-            settled.append(message.context)
-        else:
-            message.context.fault()
-    apply_all(settled, Event.COMMITTED)
+def _execute_within(
+    begun: Sequence[LockedMessage], batch: BatchStatement, transaction: Shared, call: object
+) -> Flow[None]:
+    """Settle them in the caller's transaction, with which they end."""
+    if begun:
+        statement = settling.batch_with_transaction_id(_statement(begun, batch))
+        transaction_id = yield from transaction.execute(statement)
+        for message in begun:
+            message.context.transaction_id = transaction_id
+    yield from transaction.follow([message.context for message in begun])
+    for message in begun:
+        message.context.end(call)
 
 
-def _execute(
-    begun: Sequence[LockedMessage],
-    outcome: Outcome,
-    batch: BatchStatement,
-    source: Executor,
-    transaction: Shared | None,
-) -> Flow[list[SettlementResult]]:
-    if not begun:
-        return []
+def _statement(begun: Sequence[LockedMessage], batch: BatchStatement) -> Statement[Refusals]:
     statement = batch([message.lock for message in begun])
     for pinned_in in _pins(begun):
         statement = settling.in_transaction(pinned_in, statement)
-    if transaction is None or outcome is Outcome.ABANDONED:
-        return (yield from (transaction or source).execute(statement))
-    results, transaction_id = yield from transaction.execute(settling.batch_with_transaction_id(statement))
-    for message in begun:
-        message.context.transaction_id = transaction_id
-    return results
+    return statement
+
+
+def _apply_answers(begun: Sequence[LockedMessage], lost: Refusals) -> None:
+    for message in begun if lost else ():
+        if message.sequence_number in lost:
+            message.context.fault()
+    apply_all([message.context for message in begun if message.sequence_number not in lost], Event.COMMITTED)
 
 
 def _pins(messages: Iterable[LockedMessage]) -> set[str]:

@@ -176,7 +176,7 @@ def handling(message: LockedMessage, call: Callable[..., Any], *transaction: Any
     """The step that handles a message, within the interceptors."""
     interceptors = source_of(message).interceptors
     if interceptors is None:
-        return partial(call, message, *transaction)
+        return lambda: call(message, *transaction)
     return partial(
         interceptors.around, "handle", message, lambda received: in_step(partial(call, received, *transaction))
     )

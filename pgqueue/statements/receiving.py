@@ -13,24 +13,32 @@ from pgqueue.model.row import COLUMNS, Row
 from pgqueue.statements.statement import Statement, call, nothing, rows, scalar
 
 #: The lock token as text: it is sent back with each settlement, and read as a UUID only where one is asked for.
-_COLUMNS: Final = ", ".join("lock_token::text" if name == "lock_token" else identifier(name) for name in COLUMNS)
+RECEIVED_COLUMNS: Final = ", ".join(
+    "lock_token::text" if name == "lock_token" else identifier(name) for name in COLUMNS
+)
 
+#: The time left on the lock: it takes long to read, and only receivers that lock messages ahead need it.
 _LASTS: Final = "locked_until - pgqueue.clock()"
 
-RECEIVED_COLUMNS: Final = f"{_COLUMNS}, {_LASTS}"
+_LASTING_COLUMNS: Final = f"{RECEIVED_COLUMNS}, {_LASTS}"
 
-PEEKED_COLUMNS: Final = f"{_COLUMNS}, null, scheduled_enqueue_time"
+PEEKED_COLUMNS: Final = f"{RECEIVED_COLUMNS}, null, scheduled_enqueue_time"
 
 _DEATH: Final = "null, dead_letter_reason, dead_letter_error_description, dead_lettered_at"
 
-RECEIVED_LETTER_COLUMNS: Final = f"{_COLUMNS}, {_LASTS}, {_DEATH}"
+_RECEIVED_LETTER_COLUMNS: Final = f"{_LASTING_COLUMNS}, {_DEATH}"
 
-PEEKED_LETTER_COLUMNS: Final = f"{_COLUMNS}, null, {_DEATH}"
+PEEKED_LETTER_COLUMNS: Final = f"{RECEIVED_COLUMNS}, null, {_DEATH}"
 
 
-def receive(queue: str, *, max_messages: int, lock_duration: timedelta | None, locked_by: str) -> Statement[list[Row]]:
+def receive(
+    queue: str, *, max_messages: int, lock_duration: timedelta | None, locked_by: str, lasts: bool = False
+) -> Statement[list[Row]]:
+    """With ``lasts``, each row has the time left on its lock."""
     name = queue_name(queue)
-    columns = RECEIVED_LETTER_COLUMNS if is_dead_letter_queue(name) else RECEIVED_COLUMNS
+    columns = _LASTING_COLUMNS if lasts else RECEIVED_COLUMNS
+    if is_dead_letter_queue(name):
+        columns = _RECEIVED_LETTER_COLUMNS
     return call(
         f"select {columns} from pgqueue.receive(…)",
         rows,
@@ -55,7 +63,9 @@ def receive_deferred(
 
 
 def receive_and_delete(queue: str, *, max_messages: int) -> Statement[list[Row]]:
-    return call(f"select {_COLUMNS} from pgqueue.receive_and_delete(…)", rows, queue=queue, max_messages=max_messages)
+    return call(
+        f"select {RECEIVED_COLUMNS} from pgqueue.receive_and_delete(…)", rows, queue=queue, max_messages=max_messages
+    )
 
 
 def clock() -> Statement[datetime]:

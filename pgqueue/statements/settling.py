@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
-from pgqueue.errors import LockLostError, error_class
+from pgqueue.errors import LockLostError, PGQueueError, error_class
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import TransactionId
 from pgqueue.model.encoding import UNCHANGED, encode_body, to_json
 from pgqueue.model.failure import error_document
 from pgqueue.model.message import Lock
 from pgqueue.model.properties import as_json
+from pgqueue.model.row import Row
 from pgqueue.model.settings import SettlementResult
 from pgqueue.statements.statement import Statement, call, column, each, nothing, rows, scalar
 
 T = TypeVar("T")
+
+#: The errors of the messages of a batch that were not settled, by sequence number.
+Refusals = Mapping[int, Exception]
 
 _QUEUE = "%(queue)s::text"
 _LOCK = f"{_QUEUE}, %(sequence_number)s::bigint, %(lock_token)s::uuid"
@@ -30,8 +34,8 @@ def _proof(lock: Lock) -> dict[str, Any]:
 def _proofs(queue: str, locks: Sequence[Lock]) -> dict[str, Any]:
     return {
         "queue": queue,
-        "sequence_numbers": _array(lock.sequence_number for lock in locks),
-        "lock_tokens": _array(lock.lock_token for lock in locks),
+        "sequence_numbers": _array([lock.sequence_number for lock in locks]),
+        "lock_tokens": _array([lock.lock_token for lock in locks]),
     }
 
 
@@ -205,35 +209,41 @@ def with_transaction_id(settlement: Statement[str]) -> Statement[TransactionId]:
     )
 
 
-def batch_with_transaction_id(
-    batch: Statement[list[SettlementResult]],
-) -> Statement[tuple[list[SettlementResult], TransactionId]]:
-    """Returns the results of a batch, and the id of the transaction, or of the savepoint in it, that it is part of."""
+def batch_with_transaction_id(batch: Statement[Any]) -> Statement[TransactionId]:
+    """Returns the id of the transaction, or of the savepoint in it, that a batch is part of; it settles all or none."""
     return Statement(
-        f"""with settled as ({batch.sql})
-            select settled.*, case when row_number() over () = 1 then pgqueue._settling_xid()::text end,
-                   case when row_number() over () = 1 then pgqueue.server_run() end
-              from settled""",
+        f"""select pgqueue._settling_xid()::text, pgqueue.server_run(), refused
+              from (select count(*) from ({batch.sql}) as refusal) as settled (refused)""",
         batch.parameters,
-        lambda rows: (batch.read([row[:-2] for row in rows]), TransactionId(*rows[0][-2:])),
+        _id_of_a_whole_batch,
     )
 
 
-def complete_batch(queue: str, locks: Sequence[Lock], *, atomic: bool) -> Statement[list[SettlementResult]]:
+def _id_of_a_whole_batch(rows: Sequence[Row]) -> TransactionId:
+    *known, refused = rows[0]
+    assert not refused, "the statement itself is refused if one of its messages is"
+    return TransactionId(*known)
+
+
+def _settle_batch(verb: LiteralString, known: Mapping[str, Any], **given: Any) -> Statement[Refusals]:
+    return call(f"select sequence_number, sqlstate from {verb} where sqlstate is not null", _refusals, known, **given)
+
+
+def complete_batch(queue: str, locks: Sequence[Lock], *, atomic: bool) -> Statement[Refusals]:
     known = {**_proofs(queue, locks), "atomic": atomic}
-    return call("select sequence_number, sqlstate from pgqueue.complete_batch(…)", _results, known)
+    return _settle_batch("pgqueue.complete_batch(…)", known)
 
 
 def abandon_batch(
     queue: str, locks: Sequence[Lock], *, delay: timedelta | None, properties: Any, error: Any, atomic: bool
-) -> Statement[list[SettlementResult]]:
+) -> Statement[Refusals]:
     known = {
         **_proofs(queue, locks),
         "properties": _properties(properties),
         "error": _error(error),
         "atomic": atomic,
     }
-    return call("select sequence_number, sqlstate from pgqueue.abandon_batch(…)", _results, known, delay=delay)
+    return _settle_batch("pgqueue.abandon_batch(…)", known, delay=delay)
 
 
 def dead_letter_batch(
@@ -245,31 +255,28 @@ def dead_letter_batch(
     properties: Any,
     error: Any,
     atomic: bool,
-) -> Statement[list[SettlementResult]]:
+) -> Statement[Refusals]:
     known = {
         **_proofs(queue, locks),
         "properties": _properties(properties),
         "error": _error(error),
         "atomic": atomic,
     }
-    return call(
-        "select sequence_number, sqlstate from pgqueue.dead_letter_batch(…)",
-        _results,
+    return _settle_batch(
+        "pgqueue.dead_letter_batch(…)",
         known,
         reason=reason,
         description=description,
     )
 
 
-def defer_batch(
-    queue: str, locks: Sequence[Lock], *, properties: Any, atomic: bool
-) -> Statement[list[SettlementResult]]:
+def defer_batch(queue: str, locks: Sequence[Lock], *, properties: Any, atomic: bool) -> Statement[Refusals]:
     known = {**_proofs(queue, locks), "properties": _properties(properties), "atomic": atomic}
-    return call("select sequence_number, sqlstate from pgqueue.defer_batch(…)", _results, known)
+    return _settle_batch("pgqueue.defer_batch(…)", known)
 
 
-def release_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[SettlementResult]]:
-    return call("select sequence_number, sqlstate from pgqueue.release_batch(…)", _results, _proofs(queue, locks))
+def release_batch(queue: str, locks: Sequence[Lock]) -> Statement[Refusals]:
+    return _settle_batch("pgqueue.release_batch(…)", _proofs(queue, locks))
 
 
 def renew_lock_batch(
@@ -277,17 +284,21 @@ def renew_lock_batch(
 ) -> Statement[list[SettlementResult]]:
     return call(
         "select sequence_number, sqlstate, locked_until from pgqueue.renew_lock_batch(…)",
-        _results,
+        each(_renewed),
         {**_proofs(queue, locks), "atomic": atomic},
         lock_duration=lock_duration,
     )
 
 
-def _read_result(sequence_number: int, sqlstate: str | None, locked_until: datetime | None = None) -> SettlementResult:
-    if sqlstate is None:
-        return SettlementResult(sequence_number, locked_until=locked_until)
+def _refusals(rows: Sequence[Row]) -> Refusals:
+    return {sequence_number: _refusal(sequence_number, sqlstate) for sequence_number, sqlstate in rows}
+
+
+def _refusal(sequence_number: int, sqlstate: str) -> PGQueueError:
     kind = error_class(sqlstate) or LockLostError
-    return SettlementResult(sequence_number, kind(f"the lock on message {sequence_number} is lost", sqlstate=sqlstate))
+    return kind(f"the lock on message {sequence_number} is lost", sqlstate=sqlstate)
 
 
-_results = each(_read_result)
+def _renewed(sequence_number: int, sqlstate: str | None, locked_until: datetime | None) -> SettlementResult:
+    error = None if sqlstate is None else _refusal(sequence_number, sqlstate)
+    return SettlementResult(sequence_number, error, locked_until)

@@ -50,7 +50,8 @@ class Statement(NamedTuple, Generic[T]):
 
     def text(self, write: Callable[[object], str] | None = None) -> str:
         """The SQL with its parameters inserted as literals, to be sent with other commands in one round trip."""
-        return _for_literals(self.sql) % {name: (write or literal)(value) for name, value in self.parameters.items()}
+        write = write or literal
+        return _for_literals(self.sql) % {name: write(value) for name, value in self.parameters.items()}
 
 
 def call(
@@ -98,8 +99,10 @@ def literal(value: object) -> str:
     """A value as text of SQL, under any setting of ``standard_conforming_strings``."""
     if value is None:
         return "null"
-    text = as_text(value).replace("'", "''")
-    return f"'{text}'" if "\\" not in text else " E'" + text.replace("\\", "\\\\") + "'"
+    text = value if isinstance(value, str) else as_text(value)
+    if "'" in text:
+        text = text.replace("'", "''")
+    return "'" + text + "'" if "\\" not in text else " E'" + text.replace("\\", "\\\\") + "'"  # also if it is an Enum
 
 
 def ascii_literal(value: object) -> str:

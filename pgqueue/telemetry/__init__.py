@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from functools import cache
 
-from pgqueue.telemetry.disabled import Processing, Recorder, Sending
+from pgqueue.telemetry.disabled import PROCESSING, Processing, Recorder, Sending
 
-__all__ = ["Processing", "Recorder", "Sending", "recorder"]
+__all__ = ["PROCESSING", "Processing", "Recorder", "Sending", "recorder"]
 
 DISABLED = Recorder()
 

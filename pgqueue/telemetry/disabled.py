@@ -60,6 +60,8 @@ SENDING, PROCESSING = Sending(), Processing()
 class Recorder:
     """The recorder when telemetry is off."""
 
+    is_on = False
+
     def sending(self, queue: str, count: int = 1) -> Sending:
         """One send of this many messages: a context manager, or to be ended with its outcome."""
         return SENDING

@@ -175,6 +175,8 @@ def _texts(carried: Mapping[str, Any]) -> dict[str, str]:
 class OpenTelemetryRecorder(Recorder):
     """Records the spans and counts for one pair of providers."""
 
+    is_on = True
+
     def __init__(self, tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> None:
         self._tracer = tracers.get_tracer("pgqueue")
         self._instruments = Instruments(meters.get_meter("pgqueue"))

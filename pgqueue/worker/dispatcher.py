@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
@@ -94,20 +94,26 @@ class Dispatcher:
         self._empty_until = 0.0
         self._now = 0.0
 
-    def finish(self, message: LockedMessage, failure: BaseException | None) -> LockedMessage | None:
-        """Note that a slot has finished a message. Safe to call from any thread.
+    def finish(
+        self, messages: Sequence[LockedMessage], failures: Mapping[int, BaseException]
+    ) -> Sequence[LockedMessage]:
+        """Note that a slot has finished messages, and the errors of some. Safe to call from any thread.
 
         Returns:
-            The next message of its session, if it can be handled now.
+            The next messages of their sessions, if they can be handled now.
         """
-        state = message.context.state  # before it is completed in a batch
-        self._finished.append((message, failure))
-        if not self._sessions:
-            return None
-        following = self._sessions.follow(message, failure, state)
-        if state in SETTLED:
-            self._sessions.end(message)
-        return following
+        followers: list[LockedMessage] = []
+        for message in messages:
+            state = message.context.state  # before it is completed in a batch
+            failure = failures.get(message.sequence_number)
+            self._finished.append((message, failure))
+            if self._sessions.held:
+                following = self._sessions.follow(message, failure, state)
+                if following is not None:
+                    followers.append(following)
+                if state in SETTLED:
+                    self._sessions.end(message)
+        return followers
 
     @property
     def has_finished(self) -> bool:
@@ -126,7 +132,7 @@ class Dispatcher:
 
     def is_low(self, waiting: int) -> bool:
         """Whether to claim more, given the number of messages that wait for a handler."""
-        return self._sessions.is_low if self._sessions else self._pace.is_low(waiting)
+        return self._sessions.is_low if self._sessions.held else self._pace.is_low(waiting)
 
     def settle(self) -> Flow[bool]:
         """Complete the messages that handlers have finished. After a lost connection, the next call tries again.
@@ -142,7 +148,7 @@ class Dispatcher:
                 yield from self._resolve(taken)
                 self._sessions.lose_behind(message for message, _ in taken)
                 batch = [message for message, failure in taken if failure is None and message.context.state is RECEIVED]
-                results = yield from batches.settle(self._queue, batch, Outcome.COMPLETED, self._complete, self._source)
+                refusals = yield from batches.settle_resolved(batch, Outcome.COMPLETED, self._complete, self._source)
             except BaseException:
                 self._finished.extendleft(reversed(taken))
                 raise
@@ -153,15 +159,16 @@ class Dispatcher:
                     continue
                 self.renewals.drop(message)
                 self._count(message, failure)
-                self._sessions.end(message)
-            for message, result in zip(batch, results, strict=True):
-                if result.error is not None:
+                if self._sessions.held:
+                    self._sessions.end(message)
+            for message in batch if refusals else ():
+                if (error := refusals.get(message.sequence_number)) is not None:
                     logger.warning(
                         "message %s of %s was handled, but is lost: %s",
-                        result.sequence_number,
+                        message.sequence_number,
                         self._queue,
-                        result.error,
-                        extra=about(message, message.delivery_count, result.error),
+                        error,
+                        extra=about(message, message.delivery_count, error),
                     )
         self._finished.extend(open_still)
         self._frees += frees
@@ -223,7 +230,7 @@ class Dispatcher:
     def pause(self) -> float | None:
         """The seconds until the next turn, unless a slot becomes idle before; None for at once."""
         pause = self._pause()
-        return min(pause, self._sessions.pause(self._now)) if self._sessions and pause is not None else pause
+        return min(pause, self._sessions.pause(self._now)) if self._sessions.held and pause is not None else pause
 
     def _pause(self) -> float | None:
         if not self._wanted:

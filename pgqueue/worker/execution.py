@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -30,7 +30,7 @@ from pgqueue.model.handler import Handler
 from pgqueue.model.policy import Tries, is_transient
 from pgqueue.statements import Statement, backends
 from pgqueue.statements import settling as verbs
-from pgqueue.telemetry import Processing, Recorder
+from pgqueue.telemetry import PROCESSING, Processing, Recorder
 from pgqueue.worker.failures import fail, name_of
 from pgqueue.worker.handlers import Routes
 from pgqueue.worker.policy import RetryPolicy, TryAgain, judge
@@ -65,28 +65,36 @@ class HandlerSpec:
         return Tries(self.policy) if self.routes.takes_transaction(message) else None
 
 
-def execute(message: LockedMessage, spec: HandlerSpec, within: Processing | None = None) -> Flow[Failures]:
+def execute(message: LockedMessage, spec: HandlerSpec) -> Flow[Failures]:
     """Run the handler on a message until it succeeds or the policy gives up; return its error, if any.
 
     With a transaction, the message is completed here; without one, it is completed later, in a batch with others. A
     :class:`SettlementUndoneError` that nothing has followed yet is returned for a settlement that is still in doubt.
     """
+    return _recorded(message, spec) if spec.recorder.is_on else _execute(message, spec, PROCESSING)
+
+
+def _recorded(message: LockedMessage, spec: HandlerSpec) -> Flow[Failures]:
+    with spec.recorder.processing(message) as span, span.at_work():
+        return (yield from _execute(message, spec, span))
+
+
+def _execute(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[Failures]:
     tries: Tries | None = None
-    with nullcontext(within) if within else spec.recorder.processing(message) as span, span.at_work():
-        while True:
-            try:
-                yield from _attempt(message, spec, tries)
-                break
-            except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy decides what follows
-                tries = tries or spec.tries(message)
-                policy = spec.routes.policy(message, spec.retry)
-                verdict = judge(failure, message.delivery_count, policy, by_chance(), tries)
-                if not isinstance(verdict, TryAgain):
-                    span.failed(failure)
-                    yield from fail(message, failure, policy, verdict)
-                    return {message.sequence_number: failure}
-                span.tries_again(verdict.number, failure)
-            yield Pause(verdict.pause)
+    while True:
+        try:
+            yield from _attempt(message, spec, tries)
+            break
+        except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy decides what follows
+            tries = tries or spec.tries(message)
+            policy = spec.routes.policy(message, spec.retry)
+            verdict = judge(failure, message.delivery_count, policy, by_chance(), tries)
+            if not isinstance(verdict, TryAgain):
+                span.failed(failure)
+                yield from fail(message, failure, policy, verdict)
+                return {message.sequence_number: failure}
+            span.tries_again(verdict.number, failure)
+        yield Pause(verdict.pause)
     if message.context.is_in_doubt:
         return {message.sequence_number: SettlementUndoneError(processing.LEFT_OPEN)}
     return {}
@@ -154,7 +162,8 @@ def execute_together(messages: Sequence[LockedMessage], spec: HandlerSpec) -> Fl
         for number, failure in failures.items():
             span[number].failed(failure)
         for message in alone:
-            failures |= yield from execute(message, spec, span[message.sequence_number])
+            with span[message.sequence_number].at_work():
+                failures |= yield from _execute(message, spec, span[message.sequence_number])
     if len(sharing) < len(messages):
         for message in messages:
             if not spec.routes.takes_transaction(message):

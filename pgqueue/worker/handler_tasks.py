@@ -120,10 +120,7 @@ class HandlerTasks:
             )
         except asyncio.CancelledError as cancelled:
             failures = {message.sequence_number: cancelled for message in messages}
-        for message in messages:
-            following = self._service.finish(message, failures.get(message.sequence_number))
-            if following is not None:
-                self._messages.append(following)
+        self._messages.extend(self._service.finish(messages, failures))
 
     async def _break_off(self, chain: Chain) -> None:
         following = await adrive(chain.break_off())

@@ -201,21 +201,14 @@ class HandlerThreads:
         """Note that the handler has returned. With a ``following`` message the slot is not idle."""
         with slot.turning:
             if not slot.is_replaced:
-                self._finish(slot.messages, failures, taken=self._batch if following is None else 0)
-            slot.started_at = time.monotonic()
+                followers = self._service.finish(slot.messages, failures)
+                if followers:
+                    self._inbox.put(followers, taken=self._batch if following is None else 0)
+            if following is not None:
+                slot.started_at = time.monotonic()
             slot.messages = () if following is None else [following]
         if not slot.is_replaced and self._service.dispatcher.is_low(len(self._inbox)):
             self._service.be_idle()
-
-    def _finish(self, messages: Sequence[LockedMessage], failures: Failures, *, taken: int) -> None:
-        finish = self._service.finish
-        following = [
-            following
-            for message in messages
-            if (following := finish(message, failures.get(message.sequence_number))) is not None
-        ]
-        if following:
-            self._inbox.put(following, taken=taken)
 
 
 def _in_loop(runner: asyncio.Runner) -> Callable[..., Any]:
@@ -223,7 +216,9 @@ def _in_loop(runner: asyncio.Runner) -> Callable[..., Any]:
 
     def called(handler: Handler, *arguments: Any) -> Any:
         result = handler(*arguments)
-        return runner.run(_awaited(result), context=copy_context()) if hasattr(result, "__await__") else result
+        if result is None or not hasattr(result, "__await__"):
+            return result
+        return runner.run(_awaited(result), context=copy_context())
 
     return called
 

@@ -18,7 +18,7 @@ from pgqueue.leases.loop import Event, Heartbeat, Loop, Recovery
 from pgqueue.leases.renewals import Renewals
 from pgqueue.model.context import ReceiveState
 from pgqueue.worker.dispatcher import Dispatcher
-from pgqueue.worker.execution import HandlerSpec
+from pgqueue.worker.execution import Failures, HandlerSpec
 from pgqueue.worker.failures import end_transaction, fail
 from pgqueue.worker.handlers import Routes
 from pgqueue.worker.options import Options
@@ -116,12 +116,12 @@ class QueueService:
         self._woken.set()
         self._finished.set()
 
-    def finish(self, message: LockedMessage, failure: BaseException | None) -> LockedMessage | None:
-        """Note that a handler has finished a message; return the next one of its session, if it can be handled now."""
-        following = self.dispatcher.finish(message, failure)
-        if message.context.state is ReceiveState.RECEIVED:
-            _set(self._finished)
-        return following
+    def finish(self, messages: Sequence[LockedMessage], failures: Failures) -> Sequence[LockedMessage]:
+        """Note that a handler has finished messages; return those of their sessions that can be handled now."""
+        followers = self.dispatcher.finish(messages, failures)
+        if not self._finished.is_set() and any(message.context.state is ReceiveState.RECEIVED for message in messages):
+            self._finished.set()
+        return followers
 
     def be_idle(self) -> None:
         """Wake the loop that claims; if no message waits for a handler, also wake the loop that completes."""
@@ -149,8 +149,7 @@ class QueueService:
             error = HandlerTimeoutError(f"the handler has not returned within {limit}")
             yield from end_transaction(message, self.pool)
             yield from fail(message, error, self.routes.policy(message, self.options.retry))
-            following = self.finish(message, error)
-            self.handlers.take([following] if following is not None else [])
+            self.handlers.take(self.finish([message], {message.sequence_number: error}))
 
     def wind_up(self) -> Flow[None]:
         """Let running handlers finish within the grace period, and release the messages that none has started."""

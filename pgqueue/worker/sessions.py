@@ -110,7 +110,8 @@ class Sessions:
         self._renewals = renewals
         self._limits = limits
         self._tally = tally
-        self._held: dict[str, HeldSession] = {}
+        #: Those that are held at the moment, by id.
+        self.held: dict[str, HeldSession] = {}
         self._ended: deque[LockedMessage] = deque()
         self._unstarted: list[LockedMessage] = []
         #: Held while a message is started, or those ahead are taken back.
@@ -129,13 +130,10 @@ class Sessions:
         #: Whether a session may need further messages.
         self.is_low = False
 
-    def __len__(self) -> int:
-        return len(self._held)
-
     @property
     def wanted(self) -> int:
         """How many more messages could be handled at the moment."""
-        return max(self._limits.most - sum(session.started is not None for session in self._held.values()), 0)
+        return max(self._limits.most - sum(session.started is not None for session in self.held.values()), 0)
 
     @property
     def has_ended(self) -> bool:
@@ -175,7 +173,7 @@ class Sessions:
 
     def lose_behind(self, messages: Iterable[LockedMessage]) -> None:
         """Lose what follows these messages in their sessions, if they are lost: they come again, and come first."""
-        for message in messages if self._held else ():
+        for message in messages if self.held else ():
             session = self._session_of(message)
             if session is not None and message.context.state is ReceiveState.FAULTED:
                 for following in dropwhile(partial(is_not, message), list(session.unsettled.values())):
@@ -194,7 +192,7 @@ class Sessions:
         self._lasts = lasts
         is_fast = ahead > 0 and not self._is_mixed
         self._ahead = ahead
-        self._at_a_time = max(ahead // max(len(self._held), 1), FEWEST_AT_A_TIME) if is_fast else 1
+        self._at_a_time = max(ahead // max(len(self.held), 1), FEWEST_AT_A_TIME) if is_fast else 1
         self._at_once = self._limits.most + (min(int(ahead / self._each), SESSIONS_AHEAD) if is_fast else 0)
         self._may_be_more |= not is_empty
         self.is_low = False
@@ -213,7 +211,7 @@ class Sessions:
     def pause(self, now: float) -> float:
         """The seconds until a session is to be renewed, to be released, or to be received from."""
         due = [min(self._renewal_due(session), self._release_due(session)) for session in self._free()]
-        due += [session.release_at for session in self._held.values() if session.release_at]
+        due += [session.release_at for session in self.held.values() if session.release_at]
         if self._put_off_since is not None:
             due.append(self._put_off_since + PUT_OFF)
         return max(min(due, default=float("inf")) - now, 0)
@@ -221,12 +219,12 @@ class Sessions:
     @property
     def is_releasing(self) -> bool:
         """Whether a session could not be released, and is to be tried again."""
-        return any(session.release_at for session in self._held.values())
+        return any(session.release_at for session in self.held.values())
 
     def release_free(self) -> Flow[None]:
         """Give back what no handler has started, and release the sessions of which no message is in hand."""
         self._note_ended()
-        for session in self._held.values():
+        for session in self.held.values():
             session.is_over = True
         yield from self._give_back()
         yield from self._release(self._over())
@@ -236,11 +234,11 @@ class Sessions:
         return self._completed_later and self._settled_by_handlers
 
     def _session_of(self, message: LockedMessage) -> HeldSession | None:
-        session = self._held.get(message.session_id or "") if self._held else None
+        session = self.held.get(message.session_id or "") if self.held else None
         return session if session is not None and id(message) in session.unsettled else None
 
     def _free(self) -> list[HeldSession]:
-        return [session for session in self._held.values() if session.is_free]
+        return [session for session in self.held.values() if session.is_free]
 
     def _is_low(self, session: HeldSession) -> bool:
         return len(session.ahead) * 2 < self._at_a_time
@@ -261,7 +259,7 @@ class Sessions:
         now = time.monotonic()
         return [
             session
-            for session in self._held.values()
+            for session in self.held.values()
             if not session.is_over and self._renewal_due(session) <= now and self._may_be_kept(session)
         ]
 
@@ -305,7 +303,7 @@ class Sessions:
 
     def _give_back(self) -> Flow[None]:
         """Let messages that are not started be received again, uncounted, where one failed or the session is over."""
-        for each in self._held.values():
+        for each in self.held.values():
             if each.is_over:
                 self._take_back(each)
         if not self._unstarted:
@@ -340,7 +338,7 @@ class Sessions:
         now = time.monotonic()
         low = [
             session
-            for session in self._held.values()
+            for session in self.held.values()
             if session.empty_since is None or (not is_empty and now < self._release_due(session))
         ]
         missing = {session: count for session in low if (count := self._missing(session)) > 0}
@@ -368,7 +366,7 @@ class Sessions:
         That is one trip if those that are over are empty: others may be accepted again.
         """
         over = self._over()
-        lacking = self._at_once - sum(not each.is_over or bool(each.unsettled) for each in self._held.values())
+        lacking = self._at_once - sum(not each.is_over or bool(each.unsettled) for each in self.held.values())
         if (over or self._may_be_more) and self._may_be_put_off(lacking):
             return
         are_empty = all(session.empty_since is not None for session in over)
@@ -397,7 +395,7 @@ class Sessions:
         self._forget(over, released)
         self._may_be_more = len(accepted) == lacking
         for lock, rows in accepted:
-            session = self._held[lock.session_id] = HeldSession(lock, sent_at)
+            session = self.held[lock.session_id] = HeldSession(lock, sent_at)
             self._take(rows, {session: min(each, max(in_all // len(accepted), 1))})
 
     def _may_be_put_off(self, lacking: int) -> bool:
@@ -419,7 +417,7 @@ class Sessions:
             session.is_over = is_empty or self._left(session) <= 0
         return [
             session
-            for session in self._held.values()
+            for session in self.held.values()
             if session.is_over and not session.unsettled and session.release_at <= now
         ]
 
@@ -436,7 +434,7 @@ class Sessions:
             if not is_released and session.refusals < RELEASES:
                 session.release_at = time.monotonic() + RELEASED_AFTER * 2 ** (session.refusals - 1)
                 continue
-            del self._held[session.lock.session_id]
+            del self.held[session.lock.session_id]
             self._may_be_more |= session.empty_since is None
             self._each += (min(max(session.received, 1), FEWEST_AT_A_TIME) - self._each) / RECENT
 
@@ -445,7 +443,7 @@ class Sessions:
         goals = {session: session.received + count for session, count in asked.items()}
         for row in rows:
             message = self._make(self._queue, row, self._source)
-            session = self._held[message.session_id or ""]
+            session = self.held[message.session_id or ""]
             session.unsettled[id(message)] = message
             session.ahead.append(message)
             session.received += 1
@@ -460,5 +458,5 @@ class Sessions:
     def _start(self) -> list[LockedMessage]:
         """Start a message of each session that has none started."""
         with self._starting:
-            following = [session.start_next() for session in self._held.values()]
+            following = [session.start_next() for session in self.held.values()]
         return [message for message in following if message is not None]

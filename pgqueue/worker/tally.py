@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
 from itertools import accumulate
+from math import inf
 
 #: The upper bounds, in seconds: up to handlers that need their locks renewed.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -49,7 +50,11 @@ class Durations:
         return list(zip([*map(str, BOUNDS), "+Inf"], map(float, accumulate(counts)), strict=True)), total
 
     def _count(self) -> None:
-        for _ in range(len(self._observed)):
-            seconds = self._observed.popleft()
-            self._counts[bisect_left(BOUNDS, seconds)] += 1
-            self._total += seconds
+        durations = sorted([self._observed.popleft() for _ in range(len(self._observed))])
+        if not durations:  # another thread has counted them
+            return
+        self._total += sum(durations)
+        up_to = 0
+        for place, bound in enumerate((*BOUNDS, inf)):
+            before, up_to = up_to, bisect_right(durations, bound)
+            self._counts[place] += up_to - before

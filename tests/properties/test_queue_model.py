@@ -117,7 +117,9 @@ class Settling(Receiving):
     def release(self, which: Sequence[int]) -> None:
         def act(messages: list[ReceivedMessage], _: Any) -> list[SettlementResult]:
             released = settling.release_batch(self.name, [message.lock for message in messages])
-            return drive(messages[0]._source.execute(released))
+            refusals = drive(messages[0]._source.execute(released))
+            numbers = [message.sequence_number for message in messages]
+            return [SettlementResult(number, refusals.get(number)) for number in numbers]
 
         self.compare_settlement(which, None, act, self.model.release)
 

@@ -33,3 +33,11 @@ def test_durations_of_all_threads_are_counted(monkeypatch: pytest.MonkeyPatch) -
         8_000,
     )
     assert total == pytest.approx(4_000 * 2.002)
+
+
+def test_a_bound_includes_durations_of_its_length() -> None:
+    durations = Durations()
+    for seconds in (0.001, 0.0011, 300.0, 300.1):
+        durations.observe(seconds)
+    counts = dict(durations.read()[0])
+    assert [counts[bound] for bound in ("0.001", "0.0025", "60.0", "300.0", "+Inf")] == [1, 2, 2, 3, 4]

@@ -13,6 +13,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from pgqueue import QueueClient, RetryPolicy, Worker
+from pgqueue.statements import settling
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template, created
 from pgqueue.testing.server import ThrowawayServer
@@ -174,10 +175,35 @@ def test_a_message_claimed_again_before_it_was_completed_is_completed_once(datab
         (first,) = drive(dispatcher.claim(running=0, waiting=0))
         database.clock.move(timedelta(minutes=1))
         (second,) = drive(dispatcher.claim(running=0, waiting=0))
-        dispatcher.finish(first, None)
-        dispatcher.finish(second, None)
+        dispatcher.finish([first], {})
+        dispatcher.finish([second], {})
         drive(dispatcher.settle())
         assert (dispatcher.tally.completed, dispatcher.tally.lost) == (1, 1)
+        assert scene.left() == []
+
+
+def test_a_second_delivery_is_completed_before_what_was_handled_after_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Scene(database, "threads") as scene:
+        scene.send("a")
+        dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher
+        (first,) = drive(dispatcher.claim(running=0, waiting=0))
+        database.clock.move(timedelta(minutes=1))
+        (second,) = drive(dispatcher.claim(running=0, waiting=0))
+        scene.send("b")
+        scene.send("c")
+        later = drive(dispatcher.claim(running=0, waiting=0))
+        complete, sent = settling.complete_batch, []
+
+        def recorded(queue: str, locks: list[Any], *, atomic: bool) -> Any:
+            sent.append(list(locks))
+            return complete(queue, locks, atomic=atomic)
+
+        monkeypatch.setattr(settling, "complete_batch", recorded)
+        dispatcher.finish([first, second, *later], {})
+        drive(dispatcher.settle())
+        assert sent == [[first.lock], [second.lock, *(message.lock for message in later)]]
         assert scene.left() == []
 
 
@@ -188,7 +214,7 @@ def test_the_lock_of_a_message_that_was_claimed_again_is_kept(database: Database
         (first,) = drive(dispatcher.claim(running=0, waiting=0))
         database.clock.move(timedelta(minutes=1))
         (second,) = drive(dispatcher.claim(running=0, waiting=0))
-        dispatcher.finish(first, None)
+        dispatcher.finish([first], {})
         drive(dispatcher.settle())
         assert len(dispatcher.renewals) == 1
         dispatcher.renewals.drop(second)
