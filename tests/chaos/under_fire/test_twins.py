@@ -33,6 +33,7 @@ from tests.chaos.proxy import Cut, Proxy
 FUNCTIONS = Path(__file__).parents[3] / "sql" / "functions"
 QUEUE, STEPS = "q", "steps"
 A_LOCK = timedelta(seconds=LOCK_SECONDS)
+A_MINUTE = timedelta(minutes=1)
 
 
 class Fire:
@@ -122,8 +123,9 @@ def a_killed_visitor(fire: Fire) -> set[str]:
     """Holds a message that the cursor passes. Then the only receiver left has to get it."""
     home, visitor = fire.receiver(), fire.receiver()
     fire.send()
-    visitor.receive()
-    for _ in range(3):  # turns, a second apart, and traffic that the cursor follows
+    for received in visitor.receive():
+        received.renew_lock(lock_duration=A_MINUTE)  # however slow the machine is
+    for _ in range(5):  # turns, a second apart, and traffic that the cursor follows
         fire.send(5)
         fire.database.move_clock(timedelta(seconds=0.6))
         home.step()
