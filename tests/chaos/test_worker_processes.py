@@ -138,6 +138,8 @@ def test_sessions_that_are_cut_under_worker_processes(scene: Scene, directory: P
         select pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and pid <> pg_backend_pid()"""
     with worker(scene.database, directory, "post") as one, worker(scene.database, directory, "apost") as other:
+        with scene.database.connect(autocommit=True) as connection:  # a worker that is cut while it starts ends
+            eventually(lambda: connection.execute("select count(*) from pgqueue.workers").fetchall() == [(2,)])
         for _ in range(4):
             before = scene.balance().completed
             eventually(lambda before=before: scene.balance().completed > min(before + 10, MANY - 1))  # type: ignore[misc]
