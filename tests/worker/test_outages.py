@@ -13,11 +13,13 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from pgqueue import QueueClient, RetryPolicy, Worker
+from pgqueue.flows.locked import LockedMessage
 from pgqueue.statements import settling
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template, created
 from pgqueue.testing.server import ThrowawayServer
 from pgqueue.transports import drive
+from pgqueue.worker.dispatcher import Dispatcher
 from tests.chaos.proxy import Proxy
 from tests.patience import eventually
 from tests.worker.scene import FACES, Running, Scene, effect
@@ -168,15 +170,20 @@ def test_a_worker_whose_database_answers_no_more_is_not_called_alive(
         running.stop()
 
 
+def claimed_twice(scene: Scene) -> tuple[Dispatcher, LockedMessage, LockedMessage]:
+    """A dispatcher that has claimed its message again, and both deliveries."""
+    scene.send("a")
+    dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher
+    (first,) = drive(dispatcher.claim(running=0, waiting=0))
+    scene.database.clock.move(timedelta(minutes=1))
+    (second,) = drive(dispatcher.claim(running=0, waiting=0))
+    return dispatcher, first, second
+
+
 def test_a_message_claimed_again_before_it_was_completed_is_completed_once(database: Database) -> None:
     with Scene(database, "threads") as scene:
-        scene.send("a")
-        dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher
-        (first,) = drive(dispatcher.claim(running=0, waiting=0))
-        database.clock.move(timedelta(minutes=1))
-        (second,) = drive(dispatcher.claim(running=0, waiting=0))
-        dispatcher.finish([first], {})
-        dispatcher.finish([second], {})
+        dispatcher, first, second = claimed_twice(scene)
+        dispatcher.finish([first, second], {})
         drive(dispatcher.settle())
         assert (dispatcher.tally.completed, dispatcher.tally.lost) == (1, 1)
         assert scene.left() == []
@@ -186,11 +193,7 @@ def test_a_second_delivery_is_completed_before_what_was_handled_after_it(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Scene(database, "threads") as scene:
-        scene.send("a")
-        dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher
-        (first,) = drive(dispatcher.claim(running=0, waiting=0))
-        database.clock.move(timedelta(minutes=1))
-        (second,) = drive(dispatcher.claim(running=0, waiting=0))
+        dispatcher, first, second = claimed_twice(scene)
         scene.send("b")
         scene.send("c")
         later = drive(dispatcher.claim(running=0, waiting=0))
@@ -209,11 +212,7 @@ def test_a_second_delivery_is_completed_before_what_was_handled_after_it(
 
 def test_the_lock_of_a_message_that_was_claimed_again_is_kept(database: Database) -> None:
     with Scene(database, "threads") as scene:
-        scene.send("a")
-        dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher
-        (first,) = drive(dispatcher.claim(running=0, waiting=0))
-        database.clock.move(timedelta(minutes=1))
-        (second,) = drive(dispatcher.claim(running=0, waiting=0))
+        dispatcher, first, second = claimed_twice(scene)
         dispatcher.finish([first], {})
         drive(dispatcher.settle())
         assert len(dispatcher.renewals) == 1
