@@ -109,3 +109,9 @@ def test_a_start_that_is_not_a_time_is_refused(either: World, since: Any) -> Non
 def test_a_bad_limit_is_refused(either: World, limit: int) -> None:
     with pytest.raises(InvalidArgumentError, match="limit must be"):
         either.queue.history(limit=limit)
+
+
+def test_a_sequence_number_beyond_those_of_the_server_is_refused(either: World) -> None:
+    assert either.queue.history(sequence_number=2**63 - 1) == []
+    with pytest.raises(InvalidArgumentError, match="sequence_number must be"):
+        either.queue.history(sequence_number=2**63)

@@ -144,6 +144,16 @@ def test_a_rule_is_updated_in_part(either: World, topic: Any) -> None:
         client.update_rule(topic.name, "s", "nope", filter=PAID)
 
 
+def test_a_rule_is_deleted(either: World, topic: Any) -> None:
+    client = either.client
+    client.create_subscription(topic.name, "s", filter=PAID)
+    client.create_rule(topic.name, "s", "r", filter=LARGE)
+    client.delete_rule(topic.name, "s", "$Default")
+    assert [rule.name for rule in client.list_rules(topic.name, "s")] == ["r"]
+    with pytest.raises(RuleNotFoundError):
+        client.delete_rule(topic.name, "s", "$Default")
+
+
 def test_invalid_calls_are_refused(either: World, topic: Any) -> None:
     client = either.client
     client.create_subscription(topic.name, "s", filter=PAID, max_queue_length=1)

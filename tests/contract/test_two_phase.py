@@ -57,6 +57,8 @@ def test_a_transaction_that_was_never_prepared_ends_as_any_other(
     with prepared.transaction() as transaction:
         received.complete(transaction=transaction.handle)
         getattr(transaction, end)()
+    if prepared.mode.caller != "two-phase connection":
+        assert received.context.state is state
     assert received.resolve() is state
     assert prepared.is_ours(received) is (state is ReceiveState.RECEIVED)
 

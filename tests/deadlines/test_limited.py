@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import permutations
 from math import inf
 from typing import Any
@@ -12,8 +13,12 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.orm import Session
 
 from pgqueue import Message, QueueClient
+from pgqueue.errors import OperationTimeoutError
+from pgqueue.statements.statement import Statement, nothing
 from pgqueue.testing import Database
+from pgqueue.transports import ask_once
 from pgqueue.transports.deadlines import Deadlines, Limited
+from tests.patience import eventually
 
 
 def limiting(connection: Any) -> Limited | None:
@@ -35,6 +40,14 @@ def test_the_last_block_that_is_not_over_limits_the_connection(database: Databas
             going_on.remove(blocks[place])
             assert limiting(connection) is (going_on[-1] if going_on else None)
             connection.execute("select 1")
+
+
+def test_the_server_ends_a_statement_with_its_deadline(database: Database) -> None:
+    sleeping = "select from pg_stat_activity where datname = current_database() and query ~ '^select pg_sleep'"
+    with database.connect(autocommit=True) as connection:
+        with pytest.raises(OperationTimeoutError):
+            ask_once(database.dsn, Statement("select pg_sleep(1000)", {}, nothing), timedelta(seconds=0.5))
+        eventually(lambda: not connection.execute(sleeping).fetchall())
 
 
 def test_a_commit_during_which_a_hook_sends_a_message_keeps_its_deadline(database: Database) -> None:

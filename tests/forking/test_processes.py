@@ -81,7 +81,7 @@ with received.transaction() as transaction:
 """
 
 FORKS_IN_A_HANDLER = """
-import os, signal, sys, time
+import os, signal, sys, threading, time
 from pgqueue import Message, QueueClient, Worker
 
 def ended_by(number):
@@ -92,13 +92,17 @@ def ended_by(number):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 def handler(message):
-    print({ended_by(signal.SIGTERM) for _ in range(100)}, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    all_run.wait()
+    print({ended_by(signal.SIGTERM) for _ in range(100 // threads)}, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    all_run.wait()
     worker.stop()
 
+threads = int(sys.argv[2])
+all_run = threading.Barrier(threads)
 with QueueClient(sys.argv[1]) as client:
     client.create_queue("q")
-    client.queue("q").send(Message("a"))
-    worker = Worker(client.queue("q"), handler)
+    client.queue("q").send_batch([Message("a")] * threads)
+    worker = Worker(client.queue("q"), handler, concurrency=threads)
     worker.run()
 """
 
@@ -178,8 +182,9 @@ def test_a_pool_of_processes_inherits_a_client(database: Database) -> None:
     assert said(USES_MULTIPROCESSING, database.dsn) == "done"
 
 
-def test_a_process_that_a_handler_forks_can_be_ended(database: Database) -> None:
-    assert said(FORKS_IN_A_HANDLER, database.dsn) == "{-15} set()"
+@pytest.mark.parametrize("threads", [1, 4])
+def test_processes_that_handlers_fork_can_be_ended(database: Database, threads: int) -> None:
+    assert said(FORKS_IN_A_HANDLER, database.dsn, str(threads)).splitlines() == ["{-15} set()"] * threads
 
 
 def test_handlers_of_signals_are_those_before_the_worker_and_those_installed_since() -> None:

@@ -218,9 +218,11 @@ def test_a_listener_that_is_notified_too_often_unsubscribes_for_a_while(
     wake_signal: Any = queue._source.wake_signal("q")
     with wake_signal.calling(lambda: None, wake_signal.count):
         eventually(lambda: wake_signal.is_live)
+        count = wake_signal.count
         with database.connect(autocommit=True) as connection:
             connection.execute("select pgqueue._notify(queue) from pgqueue.queue")
         eventually(lambda: not is_awaited(database))
+        assert wake_signal.count > count
         eventually(lambda: is_awaited(database))
 
 

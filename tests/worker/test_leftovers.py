@@ -249,12 +249,14 @@ def test_a_connection_that_a_handler_occupies_is_closed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_settings_of_the_dsn_stay(database: Database, kind: Any) -> None:
+def test_a_connection_is_used_again_with_the_settings_of_the_dsn(database: Database, kind: Any) -> None:
     async def handler(message: Any, tx: Any) -> None:
         seen.append(await value(tx, "select current_setting('statement_timeout')"))
+        backends.add(await value(tx, "select pg_backend_pid()"))
         await value(tx, "set statement_timeout = '1h'")
 
     seen: list[Any] = []
+    backends: set[int] = set()
     with Scene(database, "threads") as scene:
         scene.send(*range(3))
         with QueueClient(make_conninfo(database.direct, options="-c statement_timeout=77s")) as client:
@@ -262,6 +264,7 @@ def test_the_settings_of_the_dsn_stay(database: Database, kind: Any) -> None:
             eventually(lambda: running.worker.tally.completed == 3)
             running.stop()
     assert seen == ["77s"] * 3
+    assert len(backends) == 1
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["committed", "rolled back"])

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from traceback import format_exception
@@ -34,6 +35,7 @@ from tests.worker.scene import Running
 
 AT_ONCE = RetryPolicy(first_delay=timedelta(0))
 HOUR = timedelta(hours=1)
+BLOCKED = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -374,6 +376,19 @@ def test_a_schedule_is_created_and_changed_by_its_declaration(client: QueueClien
     assert declared(cron="30 2 * * *", jitter=timedelta(0)).is_paused
     second = declared(cron="30 3 * * *")
     assert (second.cron, second.is_paused) == ("30 3 * * *", False)
+
+
+def test_a_schedule_that_another_process_is_creating_is_declared(database: Database, client: QueueClient) -> None:
+    tasks = Tasks(client)
+    tasks.periodic(every=HOUR)(tasks.task(queue="mails", name="clean")(lambda: None))
+    with database.connect() as other, ThreadPoolExecutor() as threads:
+        other.execute("select pgqueue.create_schedule('clean', 'mails', every => '1 hour', body => '{}')")
+        declared = threads.submit(tasks.declare_schedules)
+        with database.connect(autocommit=True) as observer:
+            eventually(lambda: observer.execute(BLOCKED).rowcount)
+        other.commit()
+        declared.result(PATIENCE)
+    assert [schedule.name for schedule in client.list_schedules()] == ["clean"]
 
 
 class Stamp(Interceptor):
