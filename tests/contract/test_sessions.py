@@ -222,6 +222,7 @@ def test_a_deferred_message_is_received_by_who_holds_the_session(own: World) -> 
             steps.receive_deferred([first.sequence_number])
         (again,) = session.receive_deferred([first.sequence_number])
         assert (again.body, again.session_id, again.delivery_count) == (0, "a", 1)
+        assert again.locked_by == first.locked_by
         again.abandon()
     with steps.accept_session("b") as other, pytest.raises(MessageNotFoundError):
         other.receive_deferred([first.sequence_number])

@@ -62,8 +62,7 @@ def test_settings_outlast_handlers_and_are_set_each_time_behind_a_pooler(
         await value(tx, "set application_name = 'the handler'")
 
     def run(connection: Any, commands: Sequence[str], *needed: int) -> Any:
-        if "commit" in commands:
-            sent.append(commands)
+        sent.append(commands)
         return original(connection, commands, *needed)
 
     names: set[str] = set()
@@ -74,7 +73,9 @@ def test_settings_outlast_handlers_and_are_set_each_time_behind_a_pooler(
         eventually(lambda: scene.left() == [])
     assert len(names) == 1
     is_pooled = database.dsn != database.direct
-    assert ["set client_encoding = 'UTF8'" in commands for commands in sent] == [True, *4 * [is_pooled]]
+    commits = [commands for commands in sent if "commit" in commands]
+    assert ["set client_encoding = 'UTF8'" in commands for commands in commits] == [True, *4 * [is_pooled]]
+    assert not [commands for commands in sent if "rollback" in commands]
 
 
 def test_a_message_that_was_begun_when_the_worker_stops_is_given_back_or_handled(
