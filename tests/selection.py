@@ -1,7 +1,8 @@
 """Which tests `pytest --lean`, which is `make test`, leaves out: those whose outcome others already prove.
 
-- *Modes.* A test of the contract that runs in every mode runs in one mode of each kind, another one for each test.
-  So each test runs, each mode is used by many of them, and not every pair is tried.
+- *Modes.* A test of the contract that runs in every mode runs in one mode of each kind, another one for each test: in
+  a transaction of its own, in the caller's, and in one of another driver. So each test runs, each mode is used by many
+  of them, and not every pair is tried.
 - *Rooms.* A folder or file of `ROOMS` runs whole when something that it rests on differs from what was proved last;
   otherwise only its tests that are marked `core` run.
 - *Twins.* A twin runs when its function, or the file of the test that catches it, differs from what was proved last.
@@ -28,14 +29,20 @@ from tests.sql.twins.twin import Twin
 ROOT = Path(__file__).parents[1]
 PROOF = ROOT / "tests" / "proof.json"
 
+
+def _driver(transaction: str | None) -> str | None:
+    """Whose driver a transaction of the caller's has; None if the transaction is not the caller's."""
+    return transaction and ("another" if "other" in transaction else "its own")
+
+
 #: Fixtures with many modes, and the function that separates their kinds.
 MODES: dict[str, Callable[[Any], Hashable]] = {
-    "world": lambda mode: mode.caller is None,
+    "world": lambda mode: _driver(mode.caller),
     "own": lambda _: None,
-    "caller": lambda _: None,
-    "prepared": lambda _: None,
+    "caller": lambda mode: _driver(mode.caller),
+    "prepared": lambda mode: (mode.face, _driver(mode.caller)),
     "either": lambda _: None,
-    "workplace": lambda _: None,
+    "workplace": _driver,
 }
 
 #: The modules that benchmarks share.

@@ -70,7 +70,8 @@ def in_every_mode(test: str) -> list[Collected]:
 
 def test_a_test_runs_in_one_mode_of_each_kind() -> None:
     modes = [test.parameters["world"] for test in chosen(*in_every_mode("test_it"))]
-    assert [mode.caller is None for mode in modes] == [True, False]
+    assert len(modes) == 3
+    assert {mode.caller and "other" in mode.caller for mode in modes} == {None, False, True}
 
 
 def test_every_mode_is_that_of_some_test() -> None:
