@@ -31,7 +31,7 @@ PROOF = ROOT / "tests" / "proof.json"
 
 
 def _driver(transaction: str | None) -> str | None:
-    """Whose driver a transaction of the caller's has; None if the transaction is not the caller's."""
+    """The driver of a transaction of the caller's; None if the transaction is not the caller's."""
     return transaction and ("another" if "other" in transaction else "its own")
 
 
