@@ -30,19 +30,19 @@ ROOT = Path(__file__).parents[1]
 PROOF = ROOT / "tests" / "proof.json"
 
 
-def _driver(transaction: str | None) -> str | None:
-    """The driver of a transaction of the caller's; None if the transaction is not the caller's."""
-    return transaction and ("another" if "other" in transaction else "its own")
+def _has_another_driver(transaction: str | None) -> bool | None:
+    """Whether a transaction of the caller's has another driver than pgqueue; None if it is not the caller's."""
+    return None if transaction is None else "other" in transaction
 
 
 #: Fixtures with many modes, and the function that separates their kinds.
 MODES: dict[str, Callable[[Any], Hashable]] = {
-    "world": lambda mode: _driver(mode.caller),
+    "world": lambda mode: _has_another_driver(mode.caller),
     "own": lambda _: None,
-    "caller": lambda mode: _driver(mode.caller),
-    "prepared": lambda mode: (mode.face, _driver(mode.caller)),
+    "caller": lambda mode: _has_another_driver(mode.caller),
+    "prepared": lambda mode: (mode.face, _has_another_driver(mode.caller)),
     "either": lambda _: None,
-    "workplace": _driver,
+    "workplace": _has_another_driver,
 }
 
 #: The modules that benchmarks share.
