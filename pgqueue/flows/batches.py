@@ -143,7 +143,7 @@ def _statement(begun: Sequence[LockedMessage], batch: BatchStatement) -> Stateme
 def _apply_answers(begun: Sequence[LockedMessage], lost: Refusals) -> None:
     for message in begun if lost else ():
         if message.sequence_number in lost:
-            message.context.fault()
+            message.context.fault_and_log()
     apply_all([message.context for message in begun if message.sequence_number not in lost], Event.COMMITTED)
 
 

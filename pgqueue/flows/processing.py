@@ -158,7 +158,7 @@ def roll_back_delivery(message: LockedMessage, begun: Begun, error: BaseExceptio
     context.pinned_in = None
     yield from roll_back(begun)
     if isinstance(error, LockLostError):
-        context.fault()
+        context.fault_and_log()
     elif context.state is not ReceiveState.COMPLETED:  # if it is, the work itself has committed
         context.apply(Event.ABORTED)
 
@@ -411,7 +411,7 @@ def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
 def _undo(messages: Sequence[LockedMessage], error: Exception) -> None:
     _apply(messages, Event.ABORTED)
     if isinstance(error, LockLostError) and len(messages) == 1:
-        messages[0].context.fault()
+        messages[0].context.fault_and_log()
 
 
 def _apply(messages: Sequence[LockedMessage], event: Event) -> None:

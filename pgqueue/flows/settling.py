@@ -58,7 +58,7 @@ class Question:
             case "gone" if self.context.state is ReceiveState.ABANDONING:
                 self.context.apply(Event.COMMITTED)  # the message is no longer ours, as an abandonment intends
             case "gone":
-                self.context.fault()
+                self.context.fault_and_log()
 
 
 def settle(
@@ -80,7 +80,7 @@ def settle(
             yield from transaction.follow([context])
             context.end(call)
     except LockLostError:
-        context.fault()
+        context.fault_and_log()
         raise
     except BaseException as error:
         context.fail(call, error)

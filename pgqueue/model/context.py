@@ -19,6 +19,7 @@ from pgqueue.errors import (
     MessageAlreadySettledError,
     PGQueueError,
     SettlementUndoneError,
+    logger,
 )
 from pgqueue.model.calls import checked_result, must_finish
 
@@ -259,7 +260,7 @@ class ReceiveContext:
                 for callback in self._called_back(outcome.event):
                     checked_result((yield callback))
             except BaseException:
-                self.fault()
+                self.fault_and_log()
                 raise
 
     def enter(self, outcome: Outcome, call: object = None) -> Generator[Callback, Any, bool]:
@@ -282,15 +283,30 @@ class ReceiveContext:
         self.end(call)
 
     def fault(self) -> None:
-        """Puts the delivery in doubt, without I/O; an abandon or a completion in progress may still succeed."""
-        if self.apply(Event.FAULT):
-            for callback in self._called_back(Event.FAULT):
+        """Puts the delivery in doubt, without I/O; an abandon or a completion in progress may still succeed.
+
+        All callbacks run, even when one raises; the first error is raised afterwards.
+        """
+        failure: Exception | None = None
+        for callback in self._called_back(Event.FAULT) if self.apply(Event.FAULT) else ():
+            try:
                 checked_result(callback())
+            except Exception as error:  # noqa: BLE001 - a callback of the application may raise anything
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def fault_and_log(self) -> None:
+        """Faults because of what has happened to the lock, and logs what a callback raises."""
+        try:
+            self.fault()
+        except Exception:  # noqa: BLE001 - a callback of the application may raise anything
+            logger.exception("an on_fault callback has failed")
 
     def lose(self) -> None:
         """Faults after a renewal found the lock lost, unless a settlement has begun; that learns the outcome itself."""
         if self.state is RECEIVED:
-            self.fault()
+            self.fault_and_log()
 
     def require(self, call: str, *legal: ReceiveState) -> None:
         """Refuses a call unless the state is one of these."""

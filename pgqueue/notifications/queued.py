@@ -144,7 +144,7 @@ class Processing:
         try:
             return (yield from self._process(received))
         except PGQueueError as error:
-            received.context.fault()  # stops the renewal of its lock
+            received.context.fault_and_log()  # stops the renewal of its lock
             logger.warning(
                 "notification %s of %s could not be settled; it is delivered again after its lock expires: %s",
                 received.sequence_number,

@@ -111,6 +111,25 @@ def test_a_fault_callback_that_raises_does_not_run_again(context: ReceiveContext
     assert len(calls) == 1
 
 
+def test_a_fault_callback_that_raises_keeps_no_other_from_being_called(context: ReceiveContext) -> None:
+    calls: list[int] = []
+    context.on_fault(lambda: 1 / 0)
+    context.on_fault(partial(calls.append, 2))
+    with pytest.raises(ZeroDivisionError):
+        context.fault()
+    assert calls == [2]
+
+
+def test_an_error_of_a_fault_callback_about_a_lost_lock_is_logged(
+    context: ReceiveContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    context.on_fault(lambda: 1 / 0)
+    context.lose()
+    assert context.state is ReceiveState.FAULTED
+    assert "an on_fault callback has failed" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_a_callback_may_call_the_context_back(context: ReceiveContext) -> None:
     context.on_complete(context.fault)
     drive(context.enter(Outcome.COMPLETED))
