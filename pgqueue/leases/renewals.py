@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from pgqueue.errors import LockLostError, PGQueueError, logger
+from pgqueue.errors import (
+    AccessDeniedError,
+    InvalidArgumentError,
+    LockLostError,
+    PGQueueError,
+    QueueNotFoundError,
+    logger,
+)
 from pgqueue.flows import Executor, Flow, LossSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
@@ -30,6 +37,9 @@ def check_renewal_callback(callback: OnFailure | None) -> None:
     """Refuse a callback that is not a plain function: both faces call it in a thread."""
     must_finish(callback, "on_lock_renew_failure", asynchronous=False, remedy="give a plain function")
 
+
+#: Errors of one queue that do not pass by themselves.
+REFUSED = AccessDeniedError | InvalidArgumentError | QueueNotFoundError
 
 OVER = (ReceiveState.COMPLETED, ReceiveState.ABANDONED, ReceiveState.FAULTED)
 
@@ -158,6 +168,10 @@ class Renewals:
         self._shortest = _shortest(kept)
         return _next_round(self._shortest)
 
+    def give_up_all(self, error: PGQueueError) -> None:
+        """Stop renewing all locks, because of an error that does not pass by itself."""
+        self._give_up(list(self._kept.values()), error)
+
     def _renew(self, due: list[Renewal[LockedMessage]], own: Executor) -> Flow[None]:
         now, questions = time.monotonic(), [renewal.questions for renewal in due]
         statement = settling.keep_locks(self._queue, [renewal.received.lock for renewal in due])
@@ -214,12 +228,17 @@ class SessionRenewals:
                 yield from self._renew(renewal, own)
         return _next_round(_shortest(list(self._kept.values())))
 
+    def give_up_all(self, error: PGQueueError) -> None:
+        """Stop renewing all locks, because of an error that does not pass by itself."""
+        for renewal in list(self._kept.values()):
+            self._give_up(renewal, error)
+
     def _renew(self, renewal: Renewal[AcceptedSession], own: Executor) -> Flow[None]:
         now = time.monotonic()
         try:
             until, lasts = yield from own.execute(sessions.keep_session_lock(renewal.received.lock))
         except PGQueueError as error:
-            if isinstance(error, LockLostError) or renewal.has_run_out(time.monotonic()):
+            if isinstance(error, LockLostError | REFUSED) or renewal.has_run_out(time.monotonic()):
                 self._give_up(renewal, error)
                 return
             raise
