@@ -45,6 +45,14 @@ AWAIT_OUTCOMES: LiteralString = "select channel, queue from pgqueue._await_outco
 POOLED = "select pg_backend_pid()"
 
 
+def _readable(seconds: float, *descriptors: int) -> set[int]:
+    """Wait until one of these can be read; ``select`` would refuse the numbers that a process with many files has."""
+    poller = select.poll()
+    for descriptor in descriptors:
+        poller.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poller.poll(seconds * 1000)}
+
+
 class Subscription:
     """When the listener subscribes to one queue, by which statement. Times are monotonic seconds."""
 
@@ -262,7 +270,7 @@ class NotifyListener:
         """Wait on a pipe, not on an event: a finalizer, which runs in any thread at any time, may write to a pipe."""
         until = time.monotonic() + seconds
         while not self._is_over and (left := until - time.monotonic()) > 0:
-            if select.select([self._wake_reader], [], [], left)[0]:
+            if _readable(left, self._wake_reader):
                 os.read(self._wake_reader, 4096)
 
     def _listen(self) -> None:
@@ -336,7 +344,7 @@ class NotifyListener:
 
     def _wait(self, connection: psycopg.Connection[Any], seconds: float) -> bool:
         """Waits for a notification, or for a consumer that begins to wait; returns whether there was one."""
-        ready, _, _ = select.select([connection.fileno(), self._wake_reader], [], [], min(seconds, PROBED_EVERY))
+        ready = _readable(min(seconds, PROBED_EVERY), connection.fileno(), self._wake_reader)
         if connection.fileno() in ready:
             connection.pgconn.consume_input()
             while (notify := connection.pgconn.notifies()) is not None:

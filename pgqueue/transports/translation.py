@@ -89,6 +89,8 @@ class Refusal(NamedTuple):
 def translate(error: psycopg.Error) -> PGQueueError:
     if isinstance(error, psycopg_pool.PoolTimeout):
         return OperationTimeoutError(f"the connection pool has no free connection: {error}")
+    if isinstance(error, psycopg.errors.PipelineAborted):
+        return refusal(Refusal("a statement has failed in the pipeline", FAILED_TRANSACTION, None, None, None))
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return lost(str(error))
     if error.sqlstate is None and isinstance(error, psycopg.DataError):

@@ -397,6 +397,22 @@ def test_a_connection_in_a_pipeline_is_refused(database: Database, autocommit: b
         assert not client.queue("q").peek()
 
 
+def test_a_settlement_in_an_aborted_pipeline_is_refused(database: Database) -> None:
+    with QueueClient(database.dsn) as client, database.connect() as connection:
+        client.create_queue("q")
+        client.queue("q").send(Message("a"))
+        (received,) = client.queue("q").receive()
+        with suppress(psycopg.errors.PipelineAborted), connection.pipeline():
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                connection.execute("select 1 / 0").fetchone()
+            with pytest.raises(PGQueueError, match="in the pipeline: roll it back") as refused:
+                received.complete(transaction=connection)
+            assert not refused.value.is_transient
+        connection.rollback()
+        assert received.state is ReceiveState.RECEIVED
+        received.complete()
+
+
 def test_a_block_after_an_unreported_abort_completes_the_message(caller: World) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:

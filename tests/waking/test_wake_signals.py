@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -23,6 +27,8 @@ from tests.patience import eventually
 
 #: So long that a test would not end, were it waited for to its end.
 LONG = timedelta(hours=1)
+#: `select` refuses file descriptors from this number on.
+SELECTS_LIMIT = 1024
 LISTENERS = "pg_stat_activity where datname = current_database() and application_name = 'pgqueue notify listener'"
 AWAITED = "select awaited_until > pgqueue.clock() from pgqueue._upkeep where queue = %s"
 
@@ -183,6 +189,26 @@ def test_a_listener_notices_at_once_that_another_consumer_waits(database: Databa
         assert not listener._wait(connection, 0)
         listener._wake_thread()
         assert listener._wait(connection, LONG.total_seconds())
+
+
+def test_a_listener_works_in_a_process_with_many_open_files(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pause in ("SHORTEST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(f"pgqueue.statements.looking.{pause}", LONG.total_seconds())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        while stack.enter_context(Path(os.devnull).open()).fileno() < SELECTS_LIMIT:
+            """Most numbers are taken."""
+        client = stack.enter_context(QueueClient(database.dsn))
+        client.create_queue("q")
+        waiting = Waiting(lambda: client.queue("q").receive(wait=LONG))
+        eventually(lambda: is_awaited(database))
+        client.queue("q").send(Message("a"))
+        waiting.end()
+        assert [message.body for message in waiting.received] == ["a"]
 
 
 def test_a_client_that_does_not_listen_polls(database: Database, client: QueueClient) -> None:
