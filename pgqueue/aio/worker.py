@@ -53,7 +53,8 @@ class Worker:
 
     ``concurrency`` is the number of handlers that run at a time, for each queue. ``retry``, by default
     ``RetryPolicy()``, decides what to do when a handler fails. Up to ``prefetch`` messages are locked ahead: fewer, the
-    longer the handler takes; none for slow handlers. A handler that exceeds ``handler_timeout`` is cancelled.
+    longer the handler takes; none for slow handlers. A handler that exceeds ``handler_timeout`` is cancelled;
+    a plain function goes on, and its result is ignored.
 
     A thread with its own connection renews the locks of the messages in hand for up to ``max_lock_renewal_duration``,
     even while the event loop is blocked. When a renewal fails, ``on_lock_renew_failure(message, error)`` is called in

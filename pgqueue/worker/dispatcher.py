@@ -62,7 +62,7 @@ class Dispatcher:
         pace: Pace,
         renewals: Renewals,
         limits: SessionLimits,
-        retry: RetryPolicy,
+        policy: Callable[[LockedMessage], RetryPolicy],
         wake_signal: WakeSignal | None = None,
     ) -> None:
         if is_dead_letter_queue(queue):
@@ -77,7 +77,7 @@ class Dispatcher:
         self._make = make
         self._pace = pace
         self._sessions = Sessions(queue, source, make, renewals, limits, self.tally)
-        self._retry = retry
+        self._policy = policy
         self._wake_signal = wake_signal
         self._signal_count = 0
         #: How many settlements may have let the queue hand out more, and how many had before the last claim.
@@ -182,7 +182,7 @@ class Dispatcher:
             message, failure = taken[place]
             if isinstance(failure, SettlementUndoneError):
                 if message.context.state is RECEIVED:
-                    yield from fail(message, failure, self._retry)
+                    yield from fail(message, failure, self._policy(message))
                 elif message.context.state is ReceiveState.COMPLETED:
                     taken[place] = message, None
 

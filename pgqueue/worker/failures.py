@@ -44,18 +44,29 @@ def fail(
         logger.warning("%s could not be settled, its lock runs out by itself: %s", name_of(message), error, extra=extra)
 
 
+def fail_without_handler(
+    message: LockedMessage, failure: BaseException, policy: RetryPolicy, own: Executor
+) -> Flow[None]:
+    """Settle the message of a handler that has not returned; its transaction is terminated, which rolls it back."""
+    context = message.context
+    pinned_in = context.pinned_in
+    try:
+        if pinned_in is not None:
+            yield from own.execute(backends.end_transaction(pinned_in))
+            context.pinned_in = None
+        yield from fail(message, failure, policy)
+    except PGQueueError as error:
+        extra = about(message, message.delivery_count, error)
+        logger.warning("the transaction of %s could not be terminated: %s", name_of(message), error, extra=extra)
+    finally:
+        context.pinned_in = pinned_in  # the handler may still return
+
+
 def _cause(failure: BaseException) -> BaseException | None:
     """The error to record: not a DeadLetter that describes itself."""
     if not isinstance(failure, DeadLetter):
         return failure
     return failure.__cause__ or (None if failure.description else failure)
-
-
-def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
-    """Terminate the transaction that a handler works in: the rollback releases the message's row."""
-    transaction_id = message.context.pinned_in
-    if transaction_id is not None:
-        yield from own.execute(backends.end_transaction(transaction_id))
 
 
 @dataclass(frozen=True)

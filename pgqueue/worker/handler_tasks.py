@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -22,20 +25,49 @@ from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_tog
 from pgqueue.worker.service import QueueService
 
 
+class ThreadedCall(threading.Thread):
+    """Runs a plain function in the context of its caller. As a daemon it cannot keep the process alive."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__(name="pgqueue-handler", daemon=True)
+        self._function = function
+        self._context = copy_context()
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    async def result(self) -> Any:
+        """Return what the function returns, or raise what it raises."""
+        self.start()
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def run(self) -> None:
+        try:
+            self._result = self._context.run(self._function)
+        except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+            self._error = error
+        with suppress(RuntimeError):  # the loop is closed, if the function was given up
+            self._loop.call_soon_threadsafe(self._ended.set)
+
+
 class HandlerTasks:
     """Tasks of one event loop, each for one message, or for several in one transaction.
 
     A message that was begun with the COMMIT of another is handled in a task of its own when that task has ended.
-    A task whose handler exceeds its timeout, or loses the lock of its message, is cancelled.
+    A task whose handler exceeds its timeout, or loses the lock of its message, is cancelled. A thread that runs a plain
+    function cannot be: it is given up.
     """
-
-    overdue = 0
 
     def __init__(self, service: QueueService) -> None:
         self._service = service
         self._options = service.options
         self._messages: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
+        self._given_up: list[ThreadedCall] = []
 
     def start(self, spec: HandlerSpec) -> None:
         self._loop = asyncio.get_running_loop()
@@ -53,6 +85,11 @@ class HandlerTasks:
     @property
     def is_over(self) -> bool:
         return not self._running
+
+    @property
+    def overdue(self) -> int:
+        self._given_up = [thread for thread in self._given_up if thread.is_alive()]
+        return len(self._given_up)
 
     def take(self, messages: Sequence[LockedMessage]) -> None:
         self._messages.extend(messages)
@@ -99,8 +136,8 @@ class HandlerTasks:
     def _start_task(self, messages: Sequence[LockedMessage], chain: Chain | None) -> None:
         spec = replace(self._spec, transactions=chain or self._spec.transactions)
         task = self._run(self._handle(messages, spec), chain, len(messages))
-        for message in messages:
-            call_on_fault(message.context, partial(self._cancel, task))
+        if len(messages) == 1:  # several end with their transaction, and are then handled one by one
+            call_on_fault(messages[0].context, partial(self._cancel, task))
 
     def _run(self, handling: Coroutine[Any, Any, None], chain: Chain | None, size: int) -> asyncio.Task[None]:
         task = asyncio.create_task(handling)
@@ -145,7 +182,12 @@ class HandlerTasks:
     async def _call(self, handler: Handler, *arguments: Any) -> Any:
         if handler.is_coroutine:
             return await self._awaited(handler(*arguments))
-        result = await asyncio.to_thread(handler, *arguments)
+        thread = ThreadedCall(partial(handler, *arguments))
+        try:
+            result = await self._awaited(thread.result())
+        except BaseException:
+            self._given_up.append(thread)
+            raise
         return await self._awaited(result) if hasattr(result, "__await__") else result
 
     async def _awaited(self, handling: Awaitable[Any]) -> Any:

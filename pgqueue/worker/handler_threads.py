@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from pgqueue.errors import HandlerTimeoutError
 from pgqueue.flows import Flow
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Ahead, Chain
@@ -163,7 +164,7 @@ class HandlerThreads:
     def _work(self, slot: Slot) -> None:
         try:
             with closing(asyncio.Runner()) as runner:  # it creates its loop at the first coroutine
-                drive(self._keep_handling(slot, replace(self._spec, call=_in_loop(runner))))
+                drive(self._keep_handling(slot, replace(self._spec, call=_in_loop(runner, slot))))
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
             self._service.end_with(error)
         finally:
@@ -211,10 +212,15 @@ class HandlerThreads:
             self._service.be_idle()
 
 
-def _in_loop(runner: asyncio.Runner) -> Callable[..., Any]:
-    """Make handlers synchronous: the result is awaited in the loop if it is a coroutine."""
+def _in_loop(runner: asyncio.Runner, slot: Slot) -> Callable[..., Any]:
+    """Make handlers synchronous: the result is awaited in the loop if it is a coroutine.
+
+    A thread that was given up calls no handler again, though the error of its transaction may be transient.
+    """
 
     def called(handler: Handler, *arguments: Any) -> Any:
+        if slot.is_replaced:
+            raise HandlerTimeoutError("the handler has returned too late")
         result = handler(*arguments)
         if result is None or not hasattr(result, "__await__"):
             return result

@@ -19,7 +19,7 @@ from pgqueue.leases.renewals import Renewals
 from pgqueue.model.context import ReceiveState
 from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.execution import Failures, HandlerSpec
-from pgqueue.worker.failures import end_transaction, fail
+from pgqueue.worker.failures import fail_without_handler
 from pgqueue.worker.handlers import Routes
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
@@ -93,7 +93,7 @@ class QueueService:
             pace,
             self.renewals,
             options.session_limits,
-            options.retry,
+            partial(self.routes.policy, policy=options.retry),
             self.wake_signal,
         )
         self.handlers = make_handlers(self)
@@ -147,8 +147,7 @@ class QueueService:
     def _replace_stuck(self, limit: timedelta) -> Flow[None]:
         for message in self.handlers.replace_stuck(limit):
             error = HandlerTimeoutError(f"the handler has not returned within {limit}")
-            yield from end_transaction(message, self.pool)
-            yield from fail(message, error, self.routes.policy(message, self.options.retry))
+            yield from fail_without_handler(message, error, self.routes.policy(message, self.options.retry), self.pool)
             self.handlers.take(self.finish([message], {message.sequence_number: error}))
 
     def wind_up(self) -> Flow[None]:

@@ -135,7 +135,7 @@ def dispatcher_of(scene: Scene, concurrency: int) -> Dispatcher:
     source: Any = Told(scene)
     limits = SessionLimits(concurrency, 0, None)
     make, pace = partial(locked, LockedMessage), Pace(concurrency, 0)
-    return Dispatcher("q", source, make, pace, renewals, limits, RetryPolicy(), scene.wake_signal)
+    return Dispatcher("q", source, make, pace, renewals, limits, lambda _: RetryPolicy(), scene.wake_signal)
 
 
 def works(scene: Scene) -> Waits:

@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 import pgqueue
+from pgqueue import Message
 from pgqueue.errors import HandlerTimeoutError, InvalidStateError, LockLostError
+from pgqueue.statements import Statement, backends
+from pgqueue.statements.statement import nothing
 from pgqueue.testing.clock import Clock
+from pgqueue.testing.plugin import SharedServer
 from tests.patience import eventually
 from tests.worker.scene import Scene, effect
 
@@ -166,6 +170,91 @@ def test_a_handler_that_takes_too_long_loses_its_message_and_its_transaction(sce
     assert scene.left() == []
 
 
+@pytest.mark.parametrize("verdict", ["dead-lettered", "abandoned"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_policy_settles_the_message_of_a_transaction_that_takes_too_long(
+    scene: Scene, batch: int, verdict: str
+) -> None:
+    """Before its lock runs out; a handler that returns too late does not run again."""
+    go_on = threading.Event()
+    calls = []
+
+    async def handler(message: Any, tx: Any) -> None:
+        calls.append(message.body)
+        await effect(tx, 1)
+        if scene.face == "threads":
+            go_on.wait(300)
+        else:
+            await asyncio.sleep(300)
+
+    scene.client.update_queue("q", lock_duration=timedelta(hours=1))
+    scene.send(*range(batch))
+    policy = pgqueue.RetryPolicy(first_delay=timedelta(hours=1), max_delay=timedelta(hours=1))
+    if verdict == "dead-lettered":
+        policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
+    options = {"transaction_batch": batch, "concurrency": 1, "handler_timeout": timedelta(milliseconds=300)}
+    with scene.working(handler, transaction="psycopg", retry=policy, **options) as running:
+        eventually(lambda: running.worker.tally.timed_out == batch)
+        assert len(scene.dead()) == (batch if verdict == "dead-lettered" else 0)
+        assert [message.locked_until for message in scene.queue.peek(max_messages=batch)] == [None] * len(scene.left())
+        go_on.set()
+        eventually(lambda: running.worker.health().overdue == 0)
+        assert (running.worker.tally.completed, running.worker.tally.failed) == (0, batch)
+    assert scene.face == "tasks" or len(calls) == 1
+    assert scene.effects() == []
+
+
+def test_a_transaction_that_cannot_be_terminated_hides_no_other_handler(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_transaction(transaction_id: str) -> Statement[None]:
+        asked.append(transaction_id)
+        return terminate(transaction_id) if len(asked) > 1 else Statement("select 1/0", {}, nothing)
+
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        go_on.wait(300)
+
+    if scene.face == "tasks":
+        pytest.skip("the event loop ends handlers in time")
+    asked: list[str] = []
+    terminate, go_on = backends.end_transaction, threading.Event()
+    monkeypatch.setattr(backends, "end_transaction", end_transaction)
+    scene.send(1, 2)
+    policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
+    options = {"concurrency": 2, "handler_timeout": timedelta(milliseconds=300), "retry": policy}
+    with scene.working(handler, transaction="psycopg", **options) as running:
+        eventually(lambda: running.worker.tally.timed_out == 2)
+        assert len(scene.dead()) == 1
+        go_on.set()
+        eventually(lambda: running.worker.health().overdue == 0)
+
+
+def test_a_plain_function_that_takes_too_long_loses_its_message_and_keeps_no_worker(scene: Scene) -> None:
+    go_on = threading.Event()
+    scene.send("a")
+    policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
+    options = {"handler_timeout": timedelta(milliseconds=100), "grace_period": timedelta(0)}
+    with scene.working(lambda _: go_on.wait(300), retry=policy, **options) as running:
+        eventually(lambda: len(scene.dead()) == 1)
+        assert running.worker.health().overdue == 1
+    assert running.worker.health().overdue == 1, "the worker has ended before the function"
+    go_on.set()
+    eventually(lambda: running.worker.health().overdue == 0)
+
+
+def test_a_faulted_message_of_a_batch_keeps_no_other_from_being_completed(scene: Scene) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        if message.body == 1:
+            message.fault()
+
+    scene.send(1, 2)
+    with scene.working(handler, transaction="psycopg", transaction_batch=2, concurrency=1) as running:
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 2)
+    assert (scene.effects(), scene.left()) == ([2], [1])
+
+
 def test_the_timeout_is_recorded_in_the_dead_letter(scene: Scene) -> None:
     go_on = threading.Event()
 
@@ -235,3 +324,56 @@ def test_a_worker_sweeps_queues_without_receivers(scene: Scene) -> None:
         eventually(lambda: len(quiet.dead_letters.peek()) == 1)
         assert set(running.worker.health().loops) == {"claims", "completions", "renewals", "sweeps"}
     eventually(lambda: not {"pgqueue-renewals", "pgqueue-sweeps"} & {thread.name for thread in threading.enumerate()})
+
+
+@pytest.mark.parametrize("kind", ["messages", "sessions"])
+def test_a_renewer_goes_on_with_other_queues_when_one_is_deleted(scene: Scene, stopped_clock: Clock, kind: str) -> None:
+    lost: list[tuple[Any, Any]] = []
+    held: list[Any] = []
+    for name in ("doomed", "kept"):
+        scene.client.create_queue(name, lock_duration=SHORT, requires_session=kind == "sessions")
+        queue = scene.client.queue(name)
+        queue.send(Message(name, session_id=name if kind == "sessions" else None))
+        held += queue.receive() if kind == "messages" else [queue.accept_session()]
+    doomed, kept = held
+    with pgqueue.AutoLockRenewer(on_lock_renew_failure=lambda *failure: lost.append(failure)) as renewer:
+        for each in held:
+            renewer.register(each)
+        outlast(stopped_clock, kept, 1)
+        scene.client.delete_queue("doomed")
+        eventually(lambda: bool(lost))
+        outlast(stopped_clock, kept, 4)
+    assert [each for each, _ in lost] == [doomed]
+    assert doomed.lock_lost.is_set()
+
+
+def test_a_renewer_goes_on_in_other_databases_when_one_is_gone(
+    database_server: SharedServer, scene: Scene, stopped_clock: Clock
+) -> None:
+    with database_server.database(database_server.template) as other, pgqueue.QueueClient(other.dsn) as client:
+        client.create_queue("q")
+        client.queue("q").send(Message("theirs"))
+        (theirs,) = client.queue("q").receive()
+        scene.run(f"drop database {other.name} with (force)")
+        scene.client.update_queue("q", lock_duration=SHORT)
+        scene.send("ours")
+        (ours,) = scene.queue.receive()
+        with pgqueue.AutoLockRenewer() as renewer:
+            renewer.register(theirs)
+            renewer.register(ours)
+            outlast(stopped_clock, ours, 4)
+
+
+def test_a_callback_that_fails_ends_no_renewal(scene: Scene, stopped_clock: Clock) -> None:
+    scene.client.update_queue("q", lock_duration=SHORT)
+    scene.send("lost", "kept")
+    lost, kept = scene.queue.receive(max_messages=2)
+    lost.context.on_fault(lambda: 1 / 0)
+    with pgqueue.AutoLockRenewer() as renewer:
+        for message in (lost, kept):
+            renewer.register(message)
+        scene.run(
+            f"update pgqueue.message set lock_token = gen_random_uuid() where sequence_number = {lost.sequence_number}"
+        )
+        assert lost.lock_lost.wait(300)
+        outlast(stopped_clock, kept, 4)

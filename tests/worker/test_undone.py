@@ -18,7 +18,7 @@ from pgqueue.aio.testing import drain as adrain
 from pgqueue.errors import InvalidStateError, PGQueueError, SettlementUndoneError, WrongTransactionError
 from pgqueue.testing import drain
 from tests.patience import eventually
-from tests.worker.scene import Scene, effect
+from tests.worker.scene import Scene, effect, plain
 from tests.worker.undone import WAYS, Way, connection, done, entered, raised_rollback, session, settle
 
 ONCE = RetryPolicy(max_attempts=1)
@@ -122,9 +122,9 @@ def test_a_handler_that_tries_again_by_itself_has_settled_its_message(scene: Sce
     assert (scene.effects(), scene.left(), scene.dead()) == ([1, 2], [], [])
 
 
-@pytest.mark.parametrize("end", ["commit", "rollback"])
+@pytest.mark.parametrize(("end", "whose"), [("commit", "worker"), ("rollback", "worker"), ("rollback", "handler")])
 def test_a_transaction_left_open_is_a_failure_unless_it_commits(
-    scene: Scene, end: str, caplog: pytest.LogCaptureFixture
+    scene: Scene, end: str, whose: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     opened: list[psycopg.Connection] = []
 
@@ -136,8 +136,11 @@ def test_a_transaction_left_open_is_a_failure_unless_it_commits(
 
     if scene.face == "tasks":
         pytest.skip("the connection of a coroutine ends with its event loop")
+    app = Handlers()
+    app.handler("q", max_attempts=1 if whose == "handler" else None)(plain(handler))
+    worker = Worker(scene.client, app, retry=ONCE if whose == "worker" else None)
     scene.send(1)
-    with caplog.at_level(logging.WARNING, "pgqueue"), scene.working(handler, retry=ONCE) as running:
+    with caplog.at_level(logging.WARNING, "pgqueue"), scene.running(worker) as running:
         eventually(lambda: "left open" in caplog.text)
         assert (running.worker.tally.completed, running.worker.tally.failed) == (0, 0)
         getattr(opened[0], end)()
