@@ -66,21 +66,26 @@ def test_the_commands_about_privileges_work(reader: Reader, roles: dict[str, str
     reader.read(page)
 
 
-#: A table as the other system has it, with a message in it.
+#: A table as the other system has it, with a message that is due in it and one that is not.
 OTHERS = {
     "from-procrastinate.md": """
         create type procrastinate_job_status as enum ('todo', 'doing', 'succeeded', 'failed');
         create table procrastinate_jobs (
-            id bigserial primary key, task_name text, status procrastinate_job_status default 'todo', args jsonb
+            id bigserial primary key, task_name text, status procrastinate_job_status default 'todo', args jsonb,
+            scheduled_at timestamptz, priority integer not null default 0, lock text, queueing_lock text
         );
         insert into procrastinate_jobs (task_name, args) values ('ship', '{"order": 7}');
+        insert into procrastinate_jobs (task_name, args, scheduled_at, priority, lock, queueing_lock)
+        values ('ship', '{"order": 8}', '2100-01-01', 1000, 'customer-7', 'ship-8');
     """,
     "from-pgmq.md": """
         create schema pgmq
-            create table q_orders (msg_id bigserial primary key, message jsonb);
-        insert into pgmq.q_orders (message) values ('{"order": 7}');
+            create table q_orders (msg_id bigserial primary key, vt timestamptz, message jsonb);
+        insert into pgmq.q_orders (vt, message) values (now(), '{"order": 7}'), ('2100-01-01', '{"order": 8}');
     """,
 }
+#: The priority, the session and the unique key of the message that is not due.
+KEPT = {"from-procrastinate.md": (-100, "customer-7", "ship-8"), "from-pgmq.md": (0, None, None)}
 
 
 @pytest.mark.parametrize("recipe", OTHERS)
@@ -89,7 +94,11 @@ def test_messages_move_over_from_another_system(database: Database, recipe: str)
     with database.connect(autocommit=True) as connection:
         connection.execute(OTHERS[recipe].encode())
         connection.execute("select pgqueue.create_queue('orders')")
-        connection.execute(move)
-        assert connection.execute("select body from pgqueue.messages").fetchall() == [({"order": 7},)]
-        connection.execute(move)
-        assert connection.execute("select count(*) from pgqueue.messages").fetchone() == (1,)
+        for _ in range(2):  # the second time there is nothing to move
+            connection.execute(move)
+            assert connection.execute("select body from pgqueue.messages").fetchall() == [({"order": 7},)]
+            later = connection.execute(
+                "select body, scheduled_enqueue_time = '2100-01-01', priority, session_id, unique_key"
+                "  from pgqueue.scheduled_messages left join pgqueue.unique_keys using (queue, sequence_number)"
+            )
+            assert later.fetchall() == [({"order": 8}, True, *KEPT[recipe])]
