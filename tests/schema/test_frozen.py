@@ -26,6 +26,7 @@ DIGESTS = {
     "0014_unbound_rows.sql": "9da6af51413b",
     "0015_gateway_keys.sql": "f069c9c7738e",
     "0016_state_times.sql": "678471c8eb20",
+    "0017_replica_identity.sql": "690616ea3fd3",
 }
 
 
