@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -10,6 +11,7 @@ from psycopg.types.json import Jsonb
 from pgqueue.testing import Database
 from tests.sql.sessions import (
     SESSION_LOST,
+    Accepted,
     accept,
     accepted,
     bodies,
@@ -69,6 +71,23 @@ def test_a_message_that_is_committed_late_is_not_behind_the_cursor_of_its_sessio
                 cho.complete(message)
         ann.commit()
         assert bodies(cho, held) == ["late"]
+
+
+def test_the_cursor_of_a_session_moves_after_a_restore_into_a_cluster_with_lower_transaction_ids(
+    database: Database,
+) -> None:
+    with stage_of(database) as stage:
+        ann, slow, cho = stage.sessions("ann", "slow", "cho")
+        ann.send("first", session_id="a")
+        held = accepted(cho)
+        ann.rows("update pgqueue.session set horizon_xid = '9000000000000000000', horizon = 1")
+        slow.begin()
+        slow.send("late", session_id="a")
+        (last,) = ann.send("last", session_id="a")
+        assert settled(stage, cho, held) == ["first", "last"]
+        slow.commit()
+        assert settled(stage, cho, held) == ["late"]
+        assert ann.value("select cursor from pgqueue.session") == last
 
 
 def test_an_empty_session_that_a_sender_is_sending_to_goes_on_waiting(database: Database) -> None:
@@ -381,3 +400,15 @@ def test_a_remembered_session_starts_over_when_the_sequence_went_back(database: 
         ann.send("early", session_id="a")
         assert bodies(ann, accepted(ann)) == ["early"]
         holder.execute("rollback")
+
+
+def settled(stage: Stage, session: Session, held: Accepted) -> list[Any]:
+    """The bodies of what a session has in five seconds, all of it completed."""
+    found = []
+    for _ in range(5):
+        messages = received(session, held, 9)
+        for message in messages:
+            session.complete(message)
+        found += [message.body for message in messages]
+        stage.passes(SECOND)
+    return found

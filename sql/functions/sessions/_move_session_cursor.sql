@@ -31,7 +31,7 @@ begin
               order by session_id, position          -- see pgqueue._next_in_sessions
               limit 1),
             held.horizon);
-    else
+    elsif held.horizon_xid <= next_xid then                -- else it is of another cluster: the horizon is taken again
         last_number := held.horizon;                      -- a transaction is not over: ask again in a second
         next_xid    := held.horizon_xid;
     end if;

@@ -163,6 +163,12 @@ TWINS = [
         test_waiting_sessions.test_a_message_that_is_committed_late_is_not_behind_the_cursor_of_its_session,
     ),
     Twin(
+        "_move_session_cursor",
+        "held.horizon_xid <= next_xid",
+        "true",
+        test_waiting_sessions.test_the_cursor_of_a_session_moves_after_a_restore_into_a_cluster_with_lower_transaction_ids,
+    ),
+    Twin(
         "_activate_scheduled",
         "    if activated.sessions is not null then",
         "    if false then",
