@@ -255,7 +255,7 @@ begin
             ('known_until', 'Until when the due times are known; null when all are.'),
             ('lane', 'The lane: 2p for redelivered, 2p + 1 for fresh, 2p + 1000 for deferred messages of priority p; 2000 in sessions.'),
             ('lanes', 'The lanes that a receive scans, in this order: two for each priority in use.'),
-            ('last_dead_letters', 'When the last hundred dead letters became dead letters, by their numbers.'),
+            ('last_dead_letters', 'When the last hundred dead letters became dead letters, the latest first.'),
             ('last_due', 'The last due time for which a message was sent.'),
             ('last_error', 'The error of the last delivery that failed with one.'),
             ('last_turn', 'When a receiver last took a turn while messages were waiting; null for never.'),

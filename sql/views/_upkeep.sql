@@ -62,9 +62,10 @@ select name as queue, status, updated_at, paused_at,
                     select * from pgqueue.progress where queue_id = queue.id and lane = opened order by turn desc limit 1) as progress) as awaited,
        array(select dead_lettered_at
                from pgqueue.dead_letter
-              where queue_id = queue.id
-              order by sequence_number desc
-              limit 100) as last_dead_letters,
+              where queue_id::bigint = queue.id                     -- see the index dead_letter_position
+              order by position desc
+              limit (select 100)                             -- of a number it knows, the planner may sort all rows
+             ) as last_dead_letters,
        least((select sent_at + duplicate_detection_history_time_window
                 from pgqueue.sent_message_id
                where queue_id = queue.id and sent_at >= swept.until - duplicate_detection_history_time_window

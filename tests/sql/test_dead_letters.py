@@ -8,6 +8,7 @@ import pytest
 
 from pgqueue.testing import Database
 from tests.sql.stage import LOCK_DURATION, SECOND, Received, Session, Stage
+from tests.sql.test_plans import Explainer
 
 
 def test_a_resubmitted_message_keeps_its_number_and_counts_its_deliveries_from_zero(database: Database) -> None:
@@ -33,6 +34,24 @@ def test_resubmitted_messages_come_in_the_order_they_were_sent_and_before_fresh_
         fresh = ann.send("fresh")
         assert resubmitted(ann) == numbers
         assert ann.numbers(9) == numbers + fresh
+
+
+def test_the_last_dead_letters_are_those_that_died_last(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send_many(2_000)
+        received = ann.receive(2_000)
+        ann.settle_batch("dead_letter_batch", received[200:], reason="r")
+        stage.passes(SECOND)
+        ann.settle_batch("dead_letter_batch", received[:200], reason="r")
+        died = "select distinct pgqueue.clock() - died from pgqueue._upkeep, unnest(last_dead_letters) as died"
+        assert ann.values(died) == [0 * SECOND]
+        explainer = Explainer(ann)
+        for statistics in ("select", "analyze pgqueue.dead_letter"):
+            ann.rows(statistics)
+            plans = explainer.plans(lambda: ann.values("select last_dead_letters from pgqueue._upkeep"))
+            scans = [node for plan in plans for node in plan.nodes() if node.get("Relation Name") == "dead_letter"]
+            assert [(scan.get("Index Name"), scan["Actual Rows"]) for scan in scans] == [("dead_letter_position", 100)]
 
 
 CHOICES: list[tuple[dict[str, Any], list[int]]] = [
