@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from functools import partial
+
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -19,6 +22,7 @@ from tests.sql.stage import (
     refused,
     told,
 )
+from tests.sql.test_plans import Explainer, Plan
 
 
 def explained(session: Session, number: int = 1) -> str:
@@ -59,6 +63,31 @@ def test_every_state_of_a_message_is_explained(database: Database) -> None:
         assert "is deferred" in explained(bob)
         ann.complete(ann.receive_deferred(1)[0])
         assert "is not there any more: COMPLETED" in explained(bob)
+
+
+def test_the_history_is_read_backwards_to_the_day_on_which_the_message_was_settled(database: Database) -> None:
+    with Stage(database, retain_history=timedelta(days=7)) as stage:
+        ann = stage.session("ann")
+        explainer = Explainer(ann)
+        for _ in range(3):
+            ann.send("a")
+            ann.complete(ann.receive()[0])
+            stage.passes(timedelta(days=2))
+        for number, days in ((3, 3), (2, 5), (1, 7)):
+            plans = explainer.plans(partial(explained, ann, number))
+            assert days_read(plans) == days, number
+            assert "is not there any more: COMPLETED" in explained(ann, number)
+        stage.passes(timedelta(days=1))
+        assert "was settled or deleted" in explained(ann, 1)
+        ann.call("alter_queue", queue="q", retain_history=timedelta(0))
+        for _ in range(9):
+            assert days_read(explainer.plans(lambda: explained(ann, 3))) == 0
+
+
+def days_read(plans: list[Plan]) -> int:
+    """How many partitions of the history were read."""
+    scans = [node for plan in plans for node in plan.nodes() if "settled_message_" in node.get("Relation Name", "")]
+    return sum(scan["Actual Loops"] for scan in scans)
 
 
 def test_expired_and_scheduled_messages_and_disabled_queues_are_explained(database: Database) -> None:

@@ -87,10 +87,16 @@ begin
                              date_trunc('second', known.locked_until)) end,
             'pgqueue.resubmit gives it back to its queue.');
     end if;
-    select settled.outcome, settled_at, locked_by into known
-      from pgqueue.settled_message as settled
-     where queue_id = source.id and sequence_number = explain_message.sequence_number and settled_at > moment - source.retain_history
-     order by settled_at desc, transaction_id desc
+    select settled.* into known                              -- the last days first: no index has the numbers
+      from (select day from generate_series(0, ceil(extract(epoch from source.retain_history) / 86400)::integer) as day order by day) as past
+     cross join lateral (
+           select outcome, settled_at, locked_by
+             from pgqueue.settled_message
+            where slot = pgqueue._history_slot(moment - day * interval '1 day')
+              and queue_id = source.id and sequence_number = explain_message.sequence_number
+              and settled_at > moment - source.retain_history
+            order by settled_at desc, transaction_id desc
+            limit 1) as settled
      limit 1;
     if not found then
         select ended.state as outcome, ended.settled_at, null::text as locked_by into known
