@@ -1,6 +1,6 @@
 -- Messages that may be held, or may have been, by queue. Fresh messages are looked for where receives take them, not
--- in the whole queue: one is missing while it lies behind a hundred others that are not held. Of each session its first
--- hundred messages are looked at; they, and deferred ones, are held as long as the session is. The right to see all
+-- in the whole queue: one is missing while it lies behind a hundred others that are not held. Of each session and group its
+-- first hundred messages are looked at; those of a session, and its deferred ones, are held as long as it is. The right to see all
 -- locks is checked once, not for each queue.
 create or replace view pgqueue._held_message with (security_barrier) as
 select queue.name as queue, sequence_number, locked_by,
@@ -64,6 +64,16 @@ select queue.name as queue, sequence_number, locked_by,
                order by position
                limit (select 100)) as first                   -- hidden from the planner, as below
         where held.queue_id = queue.id and queue.requires_session
+        union all
+       select first.*                                         -- messages of groups; those without a token rest after a delivery
+         from (select distinct session_id from pgqueue.waiting_session as ring where ring.queue_id = queue.id and queue.fair) as known
+        cross join lateral (
+              select *
+                from pgqueue.message
+               where queue_id = queue.id and lane = 2000 and session_id = known.session_id
+               order by position
+               limit (select 100)) as first
+        where lock_token is not null
         union all
        select passed.*                                        -- messages that the cursor has passed
          from unnest(queue.lanes) as opened                   -- see pgqueue._progress, which a view cannot call

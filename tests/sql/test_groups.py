@@ -697,3 +697,32 @@ def test_the_view_shows_what_each_group_has(database: Database) -> None:
         ann.receive(9)
         shown = "select group_id, waiting, locked, max_concurrent, max_receive_rate from pgqueue.groups order by 1"
         assert ann.rows(shown) == [("a", 1, 2, 2, None), ("b", 0, 0, 2, 1)]
+
+
+@pytest.mark.parametrize("senders", [1, 3])
+def test_locks_and_their_ends_are_shown_as_those_of_other_queues(database: Database, senders: int) -> None:
+    with fair(database) as stage:
+        ann, *others = stage.sessions("ann", *"abc"[:senders])
+        for sender in others:  # each adds the group to those that wait
+            sender.begin()
+            sender.send(1, session_id="a")
+        for sender in others:
+            sender.commit()
+        ann.send("deferred", "rests", "locked", session_id="b")
+        deferred = next(message for message in ann.receive(99) if message.body == "deferred")
+        ann.settle("defer", deferred)
+        ann.receive_deferred(deferred.sequence_number)
+        rests = ann.value("select sequence_number from pgqueue.messages where body = '\"rests\"'")
+        known = ann.values("select sequence_number from pgqueue.message order by sequence_number")
+        ann.rows(
+            "select pgqueue.abandon('q', %(number)s, lock_token, delay => '1 day')"
+            " from pgqueue.message where sequence_number = %(number)s",
+            number=rests,
+        )
+        known.remove(rests)
+        held = "select sequence_number from pgqueue.{} where queue = 'q' order by sequence_number"
+        assert ann.values(held.format("locked_messages")) == known
+        assert ann.values(held.format("expired_locks")) == []
+        stage.passes(LOCK_DURATION)
+        assert ann.values(held.format("locked_messages")) == []
+        assert ann.values(held.format("expired_locks")) == known
