@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -21,6 +21,7 @@ from pgqueue.doctor.registry import CHECKS, INVARIANTS, NOT_INSTALLED
 from pgqueue.schema import files, revisions
 from pgqueue.testing import Database, ThrowawayServer
 from pgqueue.testing.database import create
+from pgqueue.testing.hosts import binaries
 from tests.doctor.scene import MINUTE, Scene, findings_of
 from tests.patience import eventually
 from tests.quiet import QuietServer
@@ -595,6 +596,49 @@ def test_an_unread_replication_slot_is_found(
         assert "The replication slot 'analytics', without a reader, is" in finding.what
         mend(scene, "replication-slot", [finding])
         assert findings_of(database, "replication-slot") == []
+
+
+@pytest.mark.parametrize("slot", ["standby", ""])
+def test_no_remedy_drops_the_slot_of_a_standby_that_reads_it(
+    throwaway_server: ThrowawayServer, monkeypatch: pytest.MonkeyPatch, slot: str
+) -> None:
+    with psycopg.connect(throwaway_server.dsn(), autocommit=True) as connection:
+        connection.execute("alter system set wal_level = replica")
+        connection.execute("alter system set max_wal_senders = 4")
+    throwaway_server.restart()
+    database = create(throwaway_server.dsn())
+    schema.migrate(database.dsn)
+    scene = Scene(database, monkeypatch)
+    scene.allow(OLD_SLOT=-1)
+    with scene.open, standby_of(throwaway_server, slot):
+        eventually(lambda: findings_of(database, "replication-slot") != [])
+        (finding,) = findings_of(database, "replication-slot")
+        begins = (
+            f"The replication slot '{slot}', active, is" if slot else "The standby 'walreceiver', without a slot, is"
+        )
+        assert finding.what.startswith(begins)
+        assert "pg_drop" not in finding.mend
+        assert "pg_terminate" not in finding.mend
+        assert "end what is open there, or wait" in finding.mend
+        mend(scene, "replication-slot", [finding])
+
+
+@contextmanager
+def standby_of(primary: ThrowawayServer, slot: str) -> Iterator[None]:
+    """A standby that sends feedback, and reads a slot of this name, or none."""
+    standby = ThrowawayServer(binaries())
+    feedback = {"hot_standby_feedback": "on", "wal_receiver_status_interval": "1s", "primary_slot_name": slot}
+    try:
+        if slot:
+            with psycopg.connect(primary.dsn(), autocommit=True) as connection:
+                connection.execute("select pg_create_physical_replication_slot(%s)", [slot])
+        standby.receive_from(primary.dsn())
+        with (standby.data / "postgresql.conf").open("a") as configuration:
+            configuration.writelines(f"{name} = '{value}'\n" for name, value in feedback.items())
+        standby.start()
+        yield
+    finally:
+        standby.remove()
 
 
 def test_a_standby_is_found(throwaway_server: ThrowawayServer) -> None:

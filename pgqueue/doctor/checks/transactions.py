@@ -70,18 +70,29 @@ PREPARED_TRANSACTIONS = Check(
 REPLICATION_SLOTS = Check(
     "replication-slot",
     """
-    select slot_name::text, age, case when active then 'active' else 'without a reader' end as reader,
-           case when xmin is null then ', in the catalogs' else '' end as limitation,
-           format('select %%spg_drop_replication_slot(%%L);',
-                  case when active then format('pg_terminate_backend(%%s, 5000), ', active_pid) end, slot_name) as mend
-      from pg_replication_slots
-     cross join greatest(age(xmin), age(catalog_xmin)) as age
+    with known as (
+        select format('The replication slot %%L, %%s,', slot_name,
+                      case when active then 'active' else 'without a reader' end) as name,
+               greatest(age(xmin), age(catalog_xmin)) as age, active_pid as pid,
+               case when xmin is null then ', in the catalogs' else '' end as limitation,
+               case when active then ', and the server keeps the write-ahead log that it has not read'
+                    else ', and the server keeps its write-ahead log until the disk is full' end as kept,
+               case when not active then format('select pg_drop_replication_slot(%%L);', slot_name) end as mend
+          from pg_replication_slots
+         union all
+        select format('The standby %%L, without a slot,', application_name), age(backend_xmin), pid, '', '', null
+          from pg_stat_replication                        -- it sends feedback
+         where pid not in (select active_pid from pg_replication_slots where active_pid is not null)
+    )
+    select name, age, limitation, kept,
+           coalesce(mend, format('select pid, xact_start, query from pg_stat_activity order by xact_start;  -- on the'
+                                 ' server that process %%s sends to: end what is open there, or wait', pid)) as mend
+      from known
      where age > %(old_slot)s
      order by age desc
     """,
-    "The replication slot {row.slot_name!r}, {row.reader}, is {row.age:,} transactions behind.",
-    "Vacuum removes nothing that it may need{row.limitation}, and the server keeps its write-ahead log until the"
-    " disk is full.",
+    "{row.name} is {row.age:,} transactions behind.",
+    "Vacuum removes nothing that it may need{row.limitation}{row.kept}.",
     "{row.mend}",
 )
 
