@@ -58,7 +58,7 @@ class Worker:
 
     A thread with its own connection renews the locks of the messages in hand for up to ``max_lock_renewal_duration``,
     even while the event loop is blocked. When a renewal fails, ``on_lock_renew_failure(message, error)`` is called in
-    that thread; the handler is cancelled, and can no longer commit.
+    that thread; the handler is cancelled, unless several messages were taken together, and can no longer commit.
 
     A queue that requires sessions is worked by session: up to ``concurrency`` sessions at a time, one message of each
     after the other, in order. A session is released when it has been empty for

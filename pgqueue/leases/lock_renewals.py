@@ -137,7 +137,7 @@ class InstanceRenewer:
             logger.exception("the lock renewer ends: its locks run out")
             self.error = error
             failure = error if isinstance(error, PGQueueError) else PGQueueError(f"the renewer has failed: {error!r}")
-            for renewals in self._queues.values():
+            for renewals in list(self._queues.values()):
                 renewals.give_up_all(failure)
             self._sessions.give_up_all(failure)
 

@@ -170,7 +170,7 @@ class Renewals:
 
     def give_up_all(self, error: PGQueueError) -> None:
         """Stop renewing all locks, because of an error that does not pass by itself."""
-        self._give_up(list(self._kept.values()), error)
+        self._give_up([kept for kept in self._kept.values() if _is_wanted(kept.received)], error)
 
     def _renew(self, due: list[Renewal[LockedMessage]], own: Executor) -> Flow[None]:
         now, questions = time.monotonic(), [renewal.questions for renewal in due]

@@ -257,6 +257,15 @@ class Dispatcher:
         for message in unstarted:
             self._sessions.end(message)
 
+    def drop(self, messages: Sequence[LockedMessage]) -> Flow[None]:
+        """Give back messages that another one has kept from being handled. If that fails, their locks run out."""
+        try:
+            yield from self.give_back(messages)
+        except PGQueueError as error:
+            logger.warning("messages of %s were not given back, their locks run out: %s", self._queue, error)
+            for message in messages:
+                self._sessions.end(message)
+
     def release_sessions(self) -> Flow[None]:
         """Release the sessions that no handler works on, because the worker stops."""
         yield from self._sessions.release_free()

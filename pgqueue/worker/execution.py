@@ -54,6 +54,8 @@ class HandlerSpec:
     call: Call = Handler.__call__
     durations: Durations = field(default_factory=Durations)
     recorder: Recorder = field(default_factory=telemetry.recorder)
+    #: Whether the thread that handles was given up: what follows there concerns no message any more.
+    is_given_up: Callable[[], bool] = lambda: False
 
     @cached_property
     def policy(self) -> tenacity.Retrying:
@@ -86,6 +88,8 @@ def _execute(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flo
             yield from _attempt(message, spec, tries)
             break
         except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy decides what follows
+            if spec.is_given_up():
+                return {}
             tries = tries or spec.tries(message)
             policy = spec.routes.policy(message, spec.retry)
             verdict = judge(failure, message.delivery_count, policy, by_chance(), tries)
@@ -179,19 +183,19 @@ def _share(
     while True:
         try:
             return (yield from _attempt_together(messages, spec, span)), ()
-        except CommitInDoubtError as doubt:
-            _log_warning("%s messages of %s: %s", messages, doubt)
-            return {message.sequence_number: doubt for message in messages}, ()
-        except HandlerFailedError as failed:
-            _log_warning("the transaction of %s messages of %s failed; retrying them one by one: %s", messages, failed)
-            return {}, [*(message for message in messages if message is not failed.message), failed.message]
         except Exception as error:  # noqa: BLE001 - one by one it is seen whose it is
-            number, pause = tries.number, tries.pause_after(error)
+            if spec.is_given_up():
+                return {}, ()
+            if isinstance(error, CommitInDoubtError):
+                _log_warning("%s messages of %s: %s", messages, error)
+                return {message.sequence_number: error for message in messages}, ()
+            number, pause = tries.number, None if isinstance(error, HandlerFailedError) else tries.pause_after(error)
             if pause is None:
                 _log_warning(
                     "the transaction of %s messages of %s failed; retrying them one by one: %s", messages, error
                 )
-                return {}, messages
+                failed = error.message if isinstance(error, HandlerFailedError) else None
+                return {}, sorted(messages, key=lambda message: message is failed)
             for each in span.values():
                 each.tries_again(number, error)
         yield Pause(pause)

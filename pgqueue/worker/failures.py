@@ -53,7 +53,8 @@ def fail_without_handler(
     try:
         if pinned_in is not None:
             yield from own.execute(backends.end_transaction(pinned_in))
-            context.pinned_in = None
+            if context.state is ReceiveState.RECEIVED:  # else a COMMIT is at work, and asks for its outcome by this id
+                context.pinned_in = None
         yield from fail(message, failure, policy)
     except PGQueueError as error:
         extra = about(message, message.delivery_count, error)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from math import inf
+from queue import SimpleQueue
 from typing import Any
 
 from pgqueue.errors import HandlerTimeoutError
@@ -22,14 +23,13 @@ from pgqueue.model.handler import Handler
 from pgqueue.transports import adrive
 from pgqueue.worker.chainable import Chainable
 from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_together
-from pgqueue.worker.service import QueueService
+from pgqueue.worker.service import QueueService, Stuck
 
 
-class ThreadedCall(threading.Thread):
-    """Runs a plain function in the context of its caller. As a daemon it cannot keep the process alive."""
+class PlainCall:
+    """A call of a plain function, in the context of the task that awaits its result."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
-        super().__init__(name="pgqueue-handler", daemon=True)
         self._function = function
         self._context = copy_context()
         self._loop = asyncio.get_running_loop()
@@ -37,21 +37,49 @@ class ThreadedCall(threading.Thread):
         self._result: Any = None
         self._error: BaseException | None = None
 
-    async def result(self) -> Any:
-        """Return what the function returns, or raise what it raises."""
-        self.start()
-        await self._ended.wait()
-        if self._error is not None:
-            raise self._error
-        return self._result
-
     def run(self) -> None:
         try:
             self._result = self._context.run(self._function)
         except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
             self._error = error
+
+    def end(self) -> None:
         with suppress(RuntimeError):  # the loop is closed, if the function was given up
             self._loop.call_soon_threadsafe(self._ended.set)
+
+    async def result(self) -> Any:
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class PlainThread(threading.Thread):
+    """A thread that runs plain functions, one at a time. As a daemon it cannot keep the process alive."""
+
+    def __init__(self) -> None:
+        super().__init__(name="pgqueue-handler", daemon=True)
+        self._calls: SimpleQueue[PlainCall | None] = SimpleQueue()
+        self.is_busy = False
+        self.is_overdue = False
+        self.start()
+
+    async def call(self, function: Callable[[], Any]) -> Any:
+        """Return what the function returns, or raise what it raises."""
+        call = PlainCall(function)
+        self.is_busy, self.is_overdue = True, False
+        self._calls.put(call)
+        return await call.result()
+
+    def run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call.run()
+            self.is_busy = False
+            call.end()
+
+    def end(self) -> None:
+        """Let the thread end when its function has returned."""
+        self._calls.put(None)
 
 
 class HandlerTasks:
@@ -67,7 +95,7 @@ class HandlerTasks:
         self._options = service.options
         self._messages: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
-        self._given_up: list[ThreadedCall] = []
+        self._threads: list[PlainThread] = []
 
     def start(self, spec: HandlerSpec) -> None:
         self._loop = asyncio.get_running_loop()
@@ -88,8 +116,7 @@ class HandlerTasks:
 
     @property
     def overdue(self) -> int:
-        self._given_up = [thread for thread in self._given_up if thread.is_alive()]
-        return len(self._given_up)
+        return sum(thread.is_busy and thread.is_overdue for thread in list(self._threads))
 
     def take(self, messages: Sequence[LockedMessage]) -> None:
         self._messages.extend(messages)
@@ -108,7 +135,7 @@ class HandlerTasks:
         """Return a message that was taken; it is the next to be taken."""
         self._messages.appendleft(message)
 
-    def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
+    def replace_stuck(self, limit: timedelta) -> list[Stuck]:
         return []  # the event loop ends handlers in time
 
     def time_left(self, limit: timedelta) -> float:
@@ -123,6 +150,8 @@ class HandlerTasks:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running, timeout=1)
+        for thread in self._threads:
+            thread.end()
 
     def _start_tasks(self) -> None:
         while self._messages and len(self._running) < self._options.concurrency:
@@ -182,13 +211,20 @@ class HandlerTasks:
     async def _call(self, handler: Handler, *arguments: Any) -> Any:
         if handler.is_coroutine:
             return await self._awaited(handler(*arguments))
-        thread = ThreadedCall(partial(handler, *arguments))
+        thread = self._idle_thread()
         try:
-            result = await self._awaited(thread.result())
-        except BaseException:
-            self._given_up.append(thread)
+            result = await self._awaited(thread.call(partial(handler, *arguments)))
+        except HandlerTimeoutError:
+            thread.is_overdue = True
             raise
         return await self._awaited(result) if hasattr(result, "__await__") else result
+
+    def _idle_thread(self) -> PlainThread:
+        for thread in self._threads:
+            if not thread.is_busy:
+                return thread
+        self._threads.append(PlainThread())
+        return self._threads[-1]
 
     async def _awaited(self, handling: Awaitable[Any]) -> Any:
         limit = self._options.handler_timeout

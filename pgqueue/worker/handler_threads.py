@@ -21,7 +21,7 @@ from pgqueue.model.handler import Handler
 from pgqueue.transports import drive
 from pgqueue.worker.chainable import Chainable
 from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_together
-from pgqueue.worker.service import QueueService
+from pgqueue.worker.service import QueueService, Stuck
 
 
 class Inbox:
@@ -82,10 +82,12 @@ class Inbox:
 class Slot:
     """The work of one thread: the messages in its handler, and since when.
 
-    ``started_at`` is set before ``messages``. ``turning`` is held while a thread is replaced, or reports what it did.
+    ``started_at`` is set before ``messages``, and again when the handler is called on the next of them, ``current``.
+    ``turning`` is held while a thread is replaced, or reports what it did.
     """
 
     messages: Sequence[LockedMessage] = ()
+    current: LockedMessage | None = None
     started_at: float = 0.0
     is_replaced: bool = False
     is_over: bool = False
@@ -135,18 +137,19 @@ class HandlerThreads:
     def unstarted(self) -> list[LockedMessage]:
         return self._inbox.take(self.waiting)
 
-    def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
+    def replace_stuck(self, limit: timedelta) -> list[Stuck]:
         """Replace the threads whose handlers have run longer than ``limit``; return their messages."""
         began_before = time.monotonic() - limit.total_seconds()
-        abandoned: list[LockedMessage] = []
+        stuck: list[Stuck] = []
         for place, slot in enumerate(self._slots):
             with slot.turning:
                 slot.is_replaced = bool(slot.messages) and slot.started_at < began_before
                 if slot.is_replaced:
-                    abandoned.extend(slot.messages)
+                    current = slot.current or slot.messages[0]
+                    stuck.append(Stuck(current, [message for message in slot.messages if message is not current]))
                     self._replaced.append(slot)
                     self._slots[place] = self._start_thread()
-        return abandoned
+        return stuck
 
     def time_left(self, limit: timedelta) -> float:
         oldest = min((slot.started_at for slot in self._slots if slot.messages), default=time.monotonic())
@@ -164,7 +167,8 @@ class HandlerThreads:
     def _work(self, slot: Slot) -> None:
         try:
             with closing(asyncio.Runner()) as runner:  # it creates its loop at the first coroutine
-                drive(self._keep_handling(slot, replace(self._spec, call=_in_loop(runner, slot))))
+                spec = replace(self._spec, call=_in_loop(runner, slot), is_given_up=lambda: slot.is_replaced)
+                drive(self._keep_handling(slot, spec))
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
             self._service.end_with(error)
         finally:
@@ -196,6 +200,7 @@ class HandlerThreads:
 
     def _begin(self, slot: Slot, messages: Sequence[LockedMessage]) -> None:
         slot.started_at = time.monotonic()
+        slot.current = None
         slot.messages = messages
 
     def _end(self, slot: Slot, failures: Failures, following: LockedMessage | None = None) -> None:
@@ -207,6 +212,7 @@ class HandlerThreads:
                     self._inbox.put(followers, taken=self._batch if following is None else 0)
             if following is not None:
                 slot.started_at = time.monotonic()
+            slot.current = None
             slot.messages = () if following is None else [following]
         if not slot.is_replaced and self._service.dispatcher.is_low(len(self._inbox)):
             self._service.be_idle()
@@ -215,16 +221,17 @@ class HandlerThreads:
 def _in_loop(runner: asyncio.Runner, slot: Slot) -> Callable[..., Any]:
     """Make handlers synchronous: the result is awaited in the loop if it is a coroutine.
 
-    A thread that was given up calls no handler again, though the error of its transaction may be transient.
+    A handler that returns after its thread was given up has failed.
     """
 
-    def called(handler: Handler, *arguments: Any) -> Any:
+    def called(handler: Handler, message: LockedMessage, *transaction: Any) -> Any:
+        slot.started_at, slot.current = time.monotonic(), message
+        result = handler(message, *transaction)
+        if result is not None and hasattr(result, "__await__"):
+            result = runner.run(_awaited(result), context=copy_context())
         if slot.is_replaced:
             raise HandlerTimeoutError("the handler has returned too late")
-        result = handler(*arguments)
-        if result is None or not hasattr(result, "__await__"):
-            return result
-        return runner.run(_awaited(result), context=copy_context())
+        return result
 
     return called
 

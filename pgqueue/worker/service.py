@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, PGQueueError, logger
 from pgqueue.flows import Flow, Source, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
-from pgqueue.leases.loop import Event, Heartbeat, Loop, Recovery
+from pgqueue.leases.loop import LAST_STATEMENT, Event, Heartbeat, Loop, Recovery
 from pgqueue.leases.renewals import Renewals
 from pgqueue.model.context import ReceiveState
 from pgqueue.worker.dispatcher import Dispatcher
@@ -25,6 +25,13 @@ from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.sessions import Make
 from pgqueue.worker.stopping import Stopping
+
+
+class Stuck(NamedTuple):
+    """The message of a handler that was given up, and the others that were to share its transaction."""
+
+    message: LockedMessage
+    others: Sequence[LockedMessage]
 
 
 class HandlerPool(Protocol):
@@ -55,7 +62,7 @@ class HandlerPool(Protocol):
     def unstarted(self) -> list[LockedMessage]:
         """Take back the messages that no handler has started."""
 
-    def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
+    def replace_stuck(self, limit: timedelta) -> list[Stuck]:
         """Give up the handlers that have run longer than ``limit`` and cannot be ended; return their messages."""
 
     def time_left(self, limit: timedelta) -> float:
@@ -145,10 +152,16 @@ class QueueService:
         return LONGEST_PAUSE
 
     def _replace_stuck(self, limit: timedelta) -> Flow[None]:
-        for message in self.handlers.replace_stuck(limit):
+        for message, others in self.handlers.replace_stuck(limit):
             error = HandlerTimeoutError(f"the handler has not returned within {limit}")
-            yield from fail_without_handler(message, error, self.routes.policy(message, self.options.retry), self.pool)
-            self.handlers.take(self.finish([message], {message.sequence_number: error}))
+            policy = self.routes.policy(message, self.options.retry)
+            with transports.until(time.monotonic() + LAST_STATEMENT):
+                yield from fail_without_handler(message, error, policy, self.pool)
+                yield from self.dispatcher.drop(
+                    [each for each in others if each.context.state is ReceiveState.RECEIVED]
+                )
+            over = [each for each in others if each.context.state is not ReceiveState.RECEIVED]
+            self.handlers.take(self.finish([message, *over], {message.sequence_number: error}))
 
     def wind_up(self) -> Flow[None]:
         """Let running handlers finish within the grace period, and release the messages that none has started."""

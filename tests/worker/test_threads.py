@@ -71,3 +71,22 @@ def test_the_time_of_a_handler_begins_with_its_own_message(database: Database, m
         running.stop()
     assert in_hand_since
     assert all(since >= before for since, before in zip(in_hand_since, returned_at, strict=False))
+
+
+def test_the_time_of_a_handler_in_a_batch_begins_with_its_own_call(database: Database) -> None:
+    def handler(message: Any, tx: Any) -> None:
+        tx.execute("insert into effect values (%s)", [message.body])
+        (slot,) = worker._driver.services[0].handlers._slots
+        assert slot.current is message
+        in_hand_since.append(slot.started_at)
+        returned_at.append(time.monotonic())
+
+    in_hand_since: list[float] = []
+    returned_at: list[float] = []
+    with Scene(database, "threads") as scene:
+        scene.send(1, 2, 3)
+        worker = scene.make(handler, transaction="psycopg", transaction_batch=3, concurrency=1)
+        with scene.running(worker):
+            eventually(lambda: worker.tally.completed == 3)
+        assert scene.rows("select count(distinct transaction) from effect") == [(1,)]
+    assert all(since >= before for since, before in zip(in_hand_since[1:], returned_at, strict=False))

@@ -88,7 +88,7 @@ begin
             'pgqueue.resubmit gives it back to its queue.');
     end if;
     select settled.* into known                              -- the last days first: no index has the numbers
-      from (select day from generate_series(0, ceil(extract(epoch from source.retain_history) / 86400)::integer) as day order by day) as past
+      from (select day from generate_series(-1, ceil(extract(epoch from source.retain_history) / 86400)::integer) as day order by day) as past
      cross join lateral (
            select outcome, settled_at, locked_by
              from pgqueue.settled_message
