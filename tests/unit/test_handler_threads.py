@@ -36,6 +36,6 @@ def test_the_message_of_a_handler_that_returns_while_it_is_replaced_is_not_dropp
     slot = Slot([message], started_at=float("-inf"))
     slot.turning = cast("Any", ReturnsNow(slot))
     threads._slots = [slot]
-    assert threads.replace_stuck(timedelta(seconds=1)) == [message]
+    assert threads.replace_stuck(timedelta(seconds=1)) == [(message, [])]
     assert slot.is_replaced
     assert threads._slots != [slot]
