@@ -223,7 +223,7 @@ class OutgoingLink(Link):
 
     def send(self, raw: bytes, tag: bytes, *, settled: bool) -> int:
         """Send a message; returns the id of its delivery."""
-        self.credit -= 1
+        self.credit = max(self.credit - 1, 0)  # the client may have taken it back since the message was deleted
         self._count = (self._count + 1) % WRAP
         return self.session.transfer(self.handle, tag, raw, settled=settled)
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from pgqueue.aio import Queue, ReceivedMessage, Session
+from pgqueue.aio import Queue, ReceivedMessage, ReceiveState, Session
 from pgqueue.errors import LockLostError, PGQueueError, SessionLockLostError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp.composite import SENDER, SETTLED_BY_SENDER, part_of
@@ -183,6 +183,8 @@ class Feed:
         self.queue = queue
         self._deletes = deletes
         self._links: deque[ReceivingLink] = deque()
+        #: Held while messages are deleted for links: until they are sent, nothing else may use the room or the credit.
+        self.deleting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._failures = 0
         self._size = FIRST_GUESS
@@ -249,7 +251,9 @@ class Feed:
         """Give each message to the next link that has room; release the others, uncounted."""
         left = deque(received)
         if self._deletes:
-            left = await self._deleted(left)
+            async with self.deleting:
+                await self._delete(left, first)
+            return
         while left and first is not None and first.wants:
             first.deliver(left.popleft())
         while left and (wanting := [link for link in self._links if link.wants]):
@@ -259,14 +263,51 @@ class Feed:
         for message in left:
             await _released(message)
 
-    async def _deleted(self, received: deque[ReceivedMessage]) -> deque[ReceivedMessage]:
-        """The messages that were deleted, as many as there is room for; the others are released."""
-        room = sum(link.wants for link in self._links)
-        taken = [received.popleft() for _ in range(min(room, len(received)))]
-        for message in received:
+    async def _delete(self, left: deque[ReceivedMessage], first: ReceivingLink | None) -> None:
+        """Delete and send the messages that there is room for; release the others, uncounted.
+
+        A deleted message is sent to the link that had room for it before, whether the client keeps up now or not.
+        """
+        planned = self._planned(left, first)
+        for message in left:
             await _released(message)
-        results = await self.queue.complete_batch(taken) if taken else []
-        return deque(message for message, result in zip(taken, results, strict=True) if result.is_settled)
+        if planned:
+            await self.queue.complete_batch([message for message, _ in planned])
+        for message, link in planned:
+            if message.state is ReceiveState.COMPLETED:
+                self._send(message, link)
+
+    def _planned(
+        self, left: deque[ReceivedMessage], first: ReceivingLink | None
+    ) -> list[tuple[ReceivedMessage, ReceivingLink]]:
+        """Take the messages that there is room for, each with its link, and about :data:`MOST_BYTES` at the most."""
+        room = {link: link.wants for link in self._links}
+        planned: list[tuple[ReceivedMessage, ReceivingLink]] = []
+        size = 0
+        while left and size < MOST_BYTES:
+            if first is not None and room.get(first):
+                link = first
+            elif (found := next((one for one in self._links if room[one]), None)) is not None:
+                link = found
+                self._links.remove(link)
+                self._links.append(link)
+            else:
+                break
+            room[link] -= 1
+            size += len(left[0].raw_body)
+            planned.append((left.popleft(), link))
+        return planned
+
+    def _send(self, message: ReceivedMessage, link: ReceivingLink) -> None:
+        """Send a deleted message to its link, or to another one that has credit if that has gone."""
+        if link in self._links:
+            link.deliver(message)
+        elif (other := next((one for one in self._links if one.credit), None)) is not None:
+            other.deliver(message)
+        else:
+            logger.info(
+                "message %s of %s was deleted for a client that has gone", message.sequence_number, link.address
+            )
 
 
 class ReceivingLink(OutgoingLink):
@@ -357,7 +398,8 @@ class ReceivingLink(OutgoingLink):
             if not error.is_transient:
                 self.detach(error_of(error))
                 return
-        self.drained()
+        async with feed.deleting:  # the link keeps its credit until deleted messages are sent
+            self.drained()
 
     async def _receive_from(self, accepted: Session) -> None:
         """Receive from the session, as long as there is credit."""
