@@ -81,7 +81,7 @@ class Connection:
         self.is_closed = False
         self._wire = wire
         self._reader = FrameReader(gateway.settings.max_frame_size)
-        self._is_signed_in = False
+        self._is_signed_in = self._waits_for_reader = False
         self._heard = self._began = time.monotonic()
         self._silence = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -227,8 +227,22 @@ class Connection:
 
     def write(self, channel: int, performative: Composite, payload: bytes = b"") -> None:
         """Send a performative."""
-        if not self.is_closed:
-            self._wire.write(frames.frame(channel, performative.encode() + payload))
+        self._write(frames.frame(channel, performative.encode() + payload))
+
+    def _write(self, data: bytes) -> None:
+        if self.is_closed:
+            return
+        self._wire.write(data)
+        if self.is_congested and not self._waits_for_reader:
+            self._waits_for_reader = True
+            self.spawn(self._when_read())
+
+    async def _when_read(self) -> None:
+        """Go on with all links when the client has read: each may have waited, whichever has sent too much."""
+        await self.drain()
+        self._waits_for_reader = False
+        for session in list(self.sessions.values()):
+            session.credited()
 
     @property
     def is_congested(self) -> bool:
@@ -246,7 +260,7 @@ class Connection:
             if time.monotonic() - self._heard > SILENCE:
                 self.fail(Refusal(conditions.LIMIT, f"nothing was heard for {SILENCE:.0f} s"))
             if self._silence:
-                self._wire.write(frames.EMPTY)
+                self._write(frames.EMPTY)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -319,7 +319,7 @@ class ReceivingLink(OutgoingLink):
         self._deletes = attach.snd_settle_mode == SETTLED_BY_SENDER
         self._feed: Feed | None = None
         self._accepted: Session | None = None
-        self._is_waiting = self._waits_for_reader = False
+        self._is_waiting = False
         self._unsettled: dict[int, Held] = {}
 
     async def open(self) -> None:
@@ -385,12 +385,6 @@ class ReceivingLink(OutgoingLink):
         elif self._accepted is not None and not self.credit:
             self.drained()
 
-    async def _when_read(self) -> None:
-        await self.session.connection.drain()
-        self._waits_for_reader = False
-        if self.session.holds(self):
-            self.credited()
-
     async def _drain(self, feed: Feed) -> None:
         try:
             await feed.poll(self)
@@ -432,19 +426,11 @@ class ReceivingLink(OutgoingLink):
             return
         if tag is None:
             self.send(raw, b"", settled=True)
-            self._wait_for_reader()
             return
         held = Held(message, self, self._accepted)
         self.session.connection.gateway.held[tag] = held
         held.delivery_id = self.send(raw, tag.bytes_le, settled=False)
         self._unsettled[held.delivery_id] = held
-        self._wait_for_reader()
-
-    def _wait_for_reader(self) -> None:
-        """Go on when the client has read, if it does not keep up."""
-        if self.session.connection.is_congested and not self._waits_for_reader:
-            self._waits_for_reader = True
-            self.session.connection.spawn(self._when_read())
 
     # -- settling ------------------------------------------------------------------------------------------------------
 

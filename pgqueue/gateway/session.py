@@ -77,14 +77,22 @@ class Session:
             del self.links[link.handle]
             self.connection.gateway.links -= 1
             self._outgoing = {known: to for known, to in self._outgoing.items() if to is not link}
+            was_congested = self.is_congested
             self._waiting = deque(waiting for waiting in self._waiting if waiting[0].handle != link.handle)
             link.closed()
+            if was_congested and not self.is_congested:
+                self.credited()
+
+    def credited(self) -> None:
+        """Go on with all links, which have waited for the client."""
+        for link in [one for one in self.links.values() if isinstance(one, OutgoingLink)]:
+            link.credited()
 
     def close(self) -> None:
         """The session has ended, or its connection."""
+        self._waiting.clear()
         for link in list(self.links.values()):
             self.forget(link)
-        self._waiting.clear()
 
     # -- from the client -----------------------------------------------------------------------------------------------
 
@@ -136,8 +144,7 @@ class Session:
         was_congested = self.is_congested
         self._send_waiting()
         if was_congested and not self.is_congested:
-            for waiting in [one for one in self.links.values() if isinstance(one, OutgoingLink)]:
-                waiting.credited()
+            self.credited()
         if flow.handle is None:
             if flow.echo:
                 self.write(Flow(self._next_incoming, self._incoming_window, self._next_outgoing, WINDOW))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +12,12 @@ import pytest
 
 from pgqueue import Message, QueueClient
 from pgqueue.aio import Queue
-from pgqueue.gateway.amqp.performatives import Flow
-from tests.gateway.raw import RawClient
+from pgqueue.gateway.amqp import types
+from pgqueue.gateway.amqp.performatives import Detach, Flow, Source
+from pgqueue.gateway.amqp.types import Symbol
+from tests.gateway.raw import RawClient, message
+from tests.gateway.serving import Served
+from tests.patience import eventually
 
 pytestmark = pytest.mark.usefixtures("unexpected")
 
@@ -69,3 +75,87 @@ def test_a_drain_takes_no_room_of_messages_that_are_being_deleted(
     assert (frames, flow.delivery_count) == (5, 5)
     counts = orders.get_queue_runtime_properties("orders")
     assert counts.ready + counts.locked == 5
+
+
+def is_over(gateway: Served, role: str, queue: str) -> Callable[[], bool]:
+    """Whether the feed of a queue has ended, because no link wants a message."""
+    feed = gateway.call(gateway.gateway.client_of(role)).feed(queue, deletes=False)
+    return lambda: feed._task is not None and feed._task.done()
+
+
+@pytest.fixture
+def letters(orders: QueueClient) -> QueueClient:
+    orders.create_queue("letters")
+    orders.create_queue("steps", requires_session=True)
+    return orders
+
+
+def test_a_receiver_goes_on_after_another_link_has_congested_the_connection(
+    gateway: Served, connect: Callable[[], RawClient], letters: QueueClient, shop: str
+) -> None:
+    letters.queue("orders").send_batch([Message(b"x" * 50_000) for _ in range(400)])
+    client = connect()
+    (connection,) = gateway.gateway.connections
+    few = client.receiver("letters", credit=10)
+    many = client.receiver("orders", credit=400)
+    eventually(lambda: connection.is_congested, "the client reads")
+    letters.queue("letters").send(Message(b"letter"))
+    eventually(is_over(gateway, shop, "letters"), "the message was not released")
+    assert Counter(client.receive()[0].handle for _ in range(401)) == {many: 400, few: 1}
+
+
+def test_a_receiver_goes_on_after_answers_have_congested_the_connection(
+    gateway: Served, connect: Callable[[], RawClient], letters: QueueClient, shop: str
+) -> None:
+    letters.queue("orders").send_batch([Message(b"x" * 50_000) for _ in range(20)])
+    client = connect()
+    (connection,) = gateway.gateway.connections
+    few = client.receiver("letters", credit=10)
+    answers, requests = client.receiver("orders/$management", credit=30), client.sender("orders/$management")
+    peek = message(
+        value={"from-sequence-number": types.long(1), "message-count": types.int_(20)},
+        message_id="1",
+        reply_to=f"reply {answers}",
+        operation="com.microsoft:peek-message",
+    )
+    for _ in range(30):
+        client.send(requests, peek)
+    eventually(lambda: connection.is_congested, "the client reads")
+    letters.queue("letters").send(Message(b"letter"))
+    eventually(is_over(gateway, shop, "letters"), "the message was not released")
+    assert Counter(client.receive()[0].handle for _ in range(31)) == {answers: 30, few: 1}
+
+
+def test_a_receiver_of_a_session_goes_on_after_another_link_has_congested_the_connection(
+    gateway: Served, connect: Callable[[], RawClient], letters: QueueClient
+) -> None:
+    letters.queue("orders").send_batch([Message(b"x" * 50_000) for _ in range(400)])
+    letters.queue("steps").send(Message(1, session_id="a"))
+    client = connect()
+    (connection,) = gateway.gateway.connections
+    source = Source("steps", filter={Symbol("com.microsoft:session-filter"): "a"})
+    few = client.receiver("steps", credit=10, source=source)
+    assert client.receive()[0].handle == few
+    many = client.receiver("orders", credit=400)
+    eventually(lambda: connection.is_congested, "the client reads")
+    time.sleep(2)  # it looks for messages of the session once a second
+    letters.queue("steps").send(Message(2, session_id="a"))
+    assert Counter(client.receive()[0].handle for _ in range(401)) == {many: 400, few: 1}
+
+
+def test_a_receiver_goes_on_after_the_link_that_congested_its_session_was_detached(
+    gateway: Served, connect: Callable[[], RawClient], letters: QueueClient, shop: str
+) -> None:
+    letters.queue("orders").send_batch([Message(n) for n in range(150)])
+    client = connect()
+    few, many = client.receiver("letters", credit=10), client.receiver("orders")
+    narrow(client, many, seen=0, window=10, credit=150)
+    for _ in range(10):
+        assert client.receive()[0].handle == many
+    (session,) = next(iter(gateway.gateway.connections)).sessions.values()
+    eventually(lambda: session.is_congested, "the window has room")
+    letters.queue("letters").send(Message(b"letter"))
+    eventually(is_over(gateway, shop, "letters"), "the message was not released")
+    client.write(Detach(many, closed=True))
+    client.write(Flow(10, 1000, 0, 10_000))
+    assert client.receive()[0].handle == few
