@@ -176,6 +176,27 @@ async def _released(received: ReceivedMessage, transaction: Any = None) -> Excep
     return None
 
 
+async def _deleted(queue: Queue, received: Sequence[ReceivedMessage]) -> set[int]:
+    """Delete messages that are sent settled; returns the numbers of those deleted. Tries again where that may help."""
+    doubtful: set[int] = set()
+    for pause in (*PAUSES, None):
+        try:
+            await queue.complete_batch(received)
+            break
+        except PGQueueError as error:
+            doubtful |= {message.sequence_number for message in received if message.context.is_in_doubt}
+            if pause is None or not error.is_transient:
+                raise
+            await asyncio.sleep(pause)
+    return {
+        message.sequence_number
+        for message in received
+        if message.state is ReceiveState.COMPLETED
+        # a message that is gone after a call that was interrupted was deleted by it
+        or (message.state is ReceiveState.FAULTED and message.sequence_number in doubtful)
+    }
+
+
 class Feed:
     """The messages of a queue, for all links of a role: one waits for all of them, and each gets its turn."""
 
@@ -231,12 +252,10 @@ class Feed:
     async def _run(self) -> None:
         while wanted := self._limited(sum(link.wants for link in self._links)):
             try:
-                received = await self.claim(wanted, WAITS)
+                await self._hand_out(await self.claim(wanted, WAITS))
                 self._failures = 0
             except PGQueueError as error:
                 await self._failed(error)
-            else:
-                await self._hand_out(received)
 
     async def _failed(self, error: PGQueueError) -> None:
         """Try again later if that may help; otherwise the links are refused."""
@@ -271,10 +290,9 @@ class Feed:
         planned = self._planned(left, first)
         for message in left:
             await _released(message)
-        if planned:
-            await self.queue.complete_batch([message for message, _ in planned])
+        deleted = await _deleted(self.queue, [message for message, _ in planned])
         for message, link in planned:
-            if message.state is ReceiveState.COMPLETED:
+            if message.sequence_number in deleted:
                 self._send(message, link)
 
     def _planned(
@@ -402,7 +420,8 @@ class ReceivingLink(OutgoingLink):
                 wait = timedelta(0) if self.drains else timedelta(seconds=1)
                 received = await accepted.receive(max_messages=min(self.wants, MOST), wait=wait)
                 if self._deletes and received:
-                    await self.client.client.queue(self.address).complete_batch(received)
+                    deleted = await _deleted(self.client.client.queue(self.address), received)
+                    received = [message for message in received if message.sequence_number in deleted]
                 if not self.session.holds(self):
                     return
                 for message in received:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from pgqueue import Message, QueueClient
-from pgqueue.aio import Queue
+from pgqueue.aio import Queue, ReceivedMessage
+from pgqueue.errors import AccessDeniedError, ConnectionLostError
 from pgqueue.gateway.amqp import types
+from pgqueue.gateway.amqp.composite import part_of
 from pgqueue.gateway.amqp.performatives import Detach, Flow, Source
 from pgqueue.gateway.amqp.types import Symbol
 from tests.gateway.raw import RawClient, message
@@ -159,3 +161,50 @@ def test_a_receiver_goes_on_after_the_link_that_congested_its_session_was_detach
     client.write(Detach(many, closed=True))
     client.write(Flow(10, 1000, 0, 10_000))
     assert client.receive()[0].handle == few
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception, *, times: int, deletes: bool = False) -> None:
+    """Let deletions fail so many times; they may have been made nevertheless."""
+    complete_batch, left = Queue.complete_batch, [error] * times
+
+    async def fails(queue: Queue, received: list[ReceivedMessage], **more: Any) -> Any:
+        if not left or not received:
+            return await complete_batch(queue, received, **more)
+        if deletes:
+            await complete_batch(queue, received, **more)
+            for message in received:
+                message.context.retract()
+        raise left.pop()
+
+    monkeypatch.setattr(Queue, "complete_batch", fails)
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["refused", "interrupted"])
+@pytest.mark.parametrize("session_id", [None, "a"], ids=["queue", "session"])
+def test_a_deletion_that_fails_is_made_again(
+    connect: Callable[[], RawClient],
+    letters: QueueClient,
+    monkeypatch: pytest.MonkeyPatch,
+    session_id: str | None,
+    deletes: bool,
+) -> None:
+    queue = "steps" if session_id else "letters"
+    letters.queue(queue).send_batch([Message(n, session_id=session_id) for n in range(3)])
+    failing(monkeypatch, ConnectionLostError("cut"), times=2, deletes=deletes)
+    filters = {Symbol("com.microsoft:session-filter"): session_id} if session_id else None
+    client = connect()
+    client.receiver(queue, credit=3, snd_settle_mode=DELETES, source=Source(queue, filter=filters))
+    for _ in range(3):
+        assert client.receive()[0].settled
+    counts = letters.get_queue_runtime_properties(queue)
+    assert counts.ready + counts.locked == 0
+
+
+def test_a_deletion_that_is_refused_detaches_the_link(
+    connect: Callable[[], RawClient], letters: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters.queue("letters").send(Message(1))
+    failing(monkeypatch, AccessDeniedError("no"), times=10)
+    client = connect()
+    client.receiver("letters", credit=3, snd_settle_mode=DELETES)
+    assert part_of(client.expect(Detach).error).condition == "amqp:unauthorized-access"
