@@ -105,13 +105,31 @@ def kind_of(state: Any, properties: dict[str, Any] | None) -> tuple[Any, ...]:
     return ("complete",)
 
 
+def properties_of(state: Any) -> dict[str, Any] | None:
+    """The application properties that a client sets when it settles a message."""
+    match state:
+        case Rejected(error):
+            _, info = _described(error)
+            given = {key: value for key, value in info.items() if key not in (REASON, DESCRIPTION)}
+        case Modified():
+            given = state.message_annotations or {}
+        case _:
+            return None
+    return {str(key): value for key, value in given.items()} or None
+
+
 def _reasons(error: Any) -> tuple[str, str | None]:
     """Why a message is dead-lettered, from the error of a rejection."""
-    described = part_of(error) if isinstance(error, Described) else error
-    info = getattr(described, "info", None) or {}
+    described, info = _described(error)
     reason = info.get(REASON) or getattr(described, "condition", None) or "Rejected"
     description = info.get(DESCRIPTION) or getattr(described, "description", None)
     return str(reason), None if description is None else str(description)
+
+
+def _described(error: Any) -> tuple[Any, dict[Any, Any]]:
+    """The error of a rejection, and its info."""
+    described = part_of(error) if isinstance(error, Described) else error
+    return described, getattr(described, "info", None) or {}
 
 
 class Settler:
@@ -466,8 +484,7 @@ class ReceivingLink(OutgoingLink):
             return
         if not isinstance(state, TERMINAL):
             return
-        annotations = state.message_annotations if isinstance(state, Modified) else None
-        properties = {str(key): value for key, value in annotations.items()} if annotations else None
+        properties = properties_of(state)
         kind = kind_of(state, properties)
         held.is_settling = True
 

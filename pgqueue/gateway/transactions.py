@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from pgqueue import Message
-from pgqueue.aio import Queue
+from pgqueue.aio import Queue, ReceivedMessage
 from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp import sections as parts
@@ -24,7 +24,7 @@ from pgqueue.gateway.amqp.performatives import Accepted, Declare, Declared, Disc
 from pgqueue.gateway.amqp.types import DecodeError
 from pgqueue.gateway.conditions import Refusal, error_of
 from pgqueue.gateway.links import Delivery, IncomingLink
-from pgqueue.gateway.receiving import TERMINAL, Held, kind_of, settle
+from pgqueue.gateway.receiving import TERMINAL, Held, kind_of, properties_of, settle
 from pgqueue.transports.translation import translate
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Transaction:
     id: bytes
     client: RoleClient | None = None
     sends: list[tuple[Outbox, list[Message]]] = field(default_factory=list)
-    settlements: list[tuple[Held, tuple[Any, ...]]] = field(default_factory=list)
+    settlements: list[tuple[Held, tuple[Any, ...], dict[str, Any] | None]] = field(default_factory=list)
     size: int = 0
 
     def send(self, link: SendingLink, messages: list[Message], size: int) -> TransactionalState:
@@ -62,10 +62,11 @@ class Transaction:
         assert held.link is not None
         if not isinstance(outcome, TERMINAL):
             raise Refusal(conditions.NOT_ALLOWED, "a message is accepted, rejected, released or modified")
-        kind = kind_of(outcome, None)
+        properties = properties_of(outcome)
+        kind = kind_of(outcome, properties)
         self._join(held.link.client)
         held.is_settling = True
-        self.settlements.append((held, kind))
+        self.settlements.append((held, kind, properties))
 
     def _join(self, client: RoleClient) -> None:
         if self.client not in (None, client):
@@ -101,24 +102,24 @@ class Transaction:
     async def _act(self, client: RoleClient, connection: psycopg.AsyncConnection) -> None:
         for outbox, messages in self.sends:
             await outbox.entity.send_batch(messages, transaction=connection)
-        by_kind: dict[tuple[Any, ...], list[Held]] = {}
-        for held, kind in self.settlements:
-            by_kind.setdefault((held.received.queue, *kind), []).append(held)
-        for (queue, *how), same in by_kind.items():
+        by_kind: dict[tuple[Any, ...], tuple[list[ReceivedMessage], dict[str, Any] | None]] = {}
+        for held, kind, properties in self.settlements:
+            same, _ = by_kind.setdefault((held.received.queue, *kind), ([], properties))
+            same.append(held.received)
+        for (queue, *how), (same, properties) in by_kind.items():
             opened: Queue = client.client.queue(queue)
-            received = [held.received for held in same]
-            for error in await settle(opened, tuple(how), received, None, transaction=connection):
+            for error in await settle(opened, tuple(how), same, properties, transaction=connection):
                 if error is not None:
                     raise error
 
     def roll_back(self) -> None:
         """Forget all of it: the messages are held as before."""
-        for held, _ in self.settlements:
+        for held, *_ in self.settlements:
             held.is_settling = False
 
     def finish(self) -> None:
         """All of it was done: send the states of the messages."""
-        for held, _ in self.settlements:
+        for held, *_ in self.settlements:
             assert held.link is not None
             held.link.settled(held)
             if held.link.session.holds(held.link):

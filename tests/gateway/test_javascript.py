@@ -65,7 +65,7 @@ def test_the_sdk_for_javascript(gateway: Served, queues: QueueClient, scripts: P
         "first": [{"id": 1}, "m", "s", {"n": 5, "f": 1.5, "t": "x", "b": True}, 0],
         "deferred": [0, 255],
         "again": ["abandon", 1, {"why": "later"}],
-        "dead": ["dead-letter", "Bad", "no such street"],
+        "dead": ["dead-letter", "Bad", "no such street", 7],
         "scheduled": 0,
         "nothing": 0,
         "subscribed": [1, 2, 3, 4, 5],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from pgqueue import Message, QueueClient
+from pgqueue.gateway.amqp import types
 from pgqueue.gateway.amqp.composite import part_of
 from pgqueue.gateway.amqp.performatives import (
     Accepted,
@@ -14,10 +16,12 @@ from pgqueue.gateway.amqp.performatives import (
     Declared,
     Discharge,
     Disposition,
+    Error,
     Modified,
     Rejected,
     TransactionalState,
 )
+from pgqueue.gateway.amqp.types import Symbol
 from pgqueue.testing import Database
 from tests.gateway.raw import RawClient, message
 from tests.gateway.serving import key_of
@@ -54,12 +58,12 @@ class Transacted:
         assert isinstance(declared, Declared)
         self.id = declared.txn_id
 
-    def act(self) -> None:
+    def act(self, settlement: Any = None) -> None:
         self.raw.send(self.invoices, message(data=b"invoice"), state=TransactionalState(self.id))
         outcome = self.raw.outcome()
         assert isinstance(outcome, TransactionalState)
         assert part_of(outcome.outcome) == Accepted()
-        state = TransactionalState(self.id, Accepted())
+        state = TransactionalState(self.id, settlement or Accepted())
         self.raw.write(Disposition(True, self.delivery_id, settled=False, state=state))
 
     def discharge(self, *, fail: bool) -> object:
@@ -80,6 +84,31 @@ def test_a_send_and_a_settlement_are_made_together(opened: RawClient, shop_queue
     assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
     assert transacted.discharge(fail=False) == Accepted()
     assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (0, 1)
+
+
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+@pytest.mark.parametrize(
+    "settlement",
+    [
+        Modified(message_annotations={Symbol("ticket"): types.int_(7)}),
+        Modified(undeliverable_here=True, message_annotations={Symbol("ticket"): types.int_(7)}),
+        Rejected(Error(Symbol("x"), "y", {Symbol("DeadLetterReason"): "why", Symbol("ticket"): types.int_(7)})),
+    ],
+    ids=["abandon", "defer", "dead-letter"],
+)
+def test_a_settlement_sets_properties(
+    opened: RawClient, shop_queues: QueueClient, settlement: Any, is_in_transaction: bool
+) -> None:
+    transacted = Transacted(opened, shop_queues)
+    if is_in_transaction:
+        transacted.act(settlement)
+        assert transacted.discharge(fail=False) == Accepted()
+    else:
+        opened.write(Disposition(True, transacted.delivery_id, settled=False, state=settlement))
+        assert isinstance(opened.outcome(), type(settlement))
+    orders = shop_queues.queue("orders")
+    (message,) = [*orders.peek(), *orders.dead_letters.peek()]
+    assert message.application_properties == {"ticket": 7}
 
 
 def test_neither_is_made_after_a_rollback(opened: RawClient, shop_queues: QueueClient) -> None:

@@ -34,7 +34,7 @@ async function queues() {
   await step("first", async () => [first.body, first.messageId, first.subject, first.applicationProperties, first.deliveryCount]);
   await receiver.completeMessage(first);
   await receiver.abandonMessage(second, { why: "later" });
-  await receiver.deadLetterMessage(third, { deadLetterReason: "Bad", deadLetterErrorDescription: "no such street" });
+  await receiver.deadLetterMessage(third, { deadLetterReason: "Bad", deadLetterErrorDescription: "no such street", ticket: 7 });
   await receiver.deferMessage(fourth);
   await step("deferred", async () => {
     const [deferred] = await receiver.receiveDeferredMessages([fourth.sequenceNumber]);
@@ -49,7 +49,7 @@ async function queues() {
   });
   await step("dead", async () => {
     const [dead] = await some(client.createReceiver("orders", { subQueueType: "deadLetter" }), 1);
-    return [dead.body, dead.deadLetterReason, dead.deadLetterErrorDescription];
+    return [dead.body, dead.deadLetterReason, dead.deadLetterErrorDescription, dead.applicationProperties.ticket];
   });
   await step("scheduled", async () => {
     const numbers = await sender.scheduleMessages([{ body: 1 }, { body: 2 }], new Date(Date.now() + HOUR));
