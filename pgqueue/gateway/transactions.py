@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from pgqueue import Message
-from pgqueue.aio import Queue, ReceivedMessage
+from pgqueue.aio import Queue, ReceiveContext, ReceivedMessage, ReceiveState
 from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.gateway import conditions
 from pgqueue.gateway.amqp import sections as parts
@@ -76,28 +76,34 @@ class Transaction:
         self.client = client
 
     async def commit(self) -> None:
-        """Do all of it in one transaction of the database. Raises a PGQueueError; then nothing was done."""
+        """Do all of it in one transaction of the database.
+
+        Raises a PGQueueError; then nothing was done, unless it is a :class:`NotKnown`.
+        """
         if self.client is None:
             return
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self._commit(self.client)
+            async with asyncio.timeout(PATIENCE) as patience:
+                await self._commit(self.client, patience)
         except TimeoutError:
             raise OperationTimeoutError(f"the transaction took longer than {PATIENCE} s") from None
         except psycopg.Error as error:
             raise translate(error) from error
 
-    async def _commit(self, client: RoleClient) -> None:
+    async def _commit(self, client: RoleClient, patience: asyncio.Timeout) -> None:
         connection = await psycopg.AsyncConnection.connect(client.conninfo)
         async with connection:
             await self._act(client, connection)
             cursor = await connection.execute("select pg_current_xact_id()::text")
             ((number,),) = await cursor.fetchall()
+            ends_at = patience.when()
+            patience.reschedule(None)  # a COMMIT that is given up may have committed
             try:
-                await connection.commit()
-            except psycopg.OperationalError as error:
+                async with asyncio.timeout_at(ends_at):
+                    await connection.commit()
+            except (psycopg.OperationalError, TimeoutError):
                 if not await _has_committed(client.conninfo, number):
-                    raise translate(error) from error
+                    raise
 
     async def _act(self, client: RoleClient, connection: psycopg.AsyncConnection) -> None:
         for outbox, messages in self.sends:
@@ -116,6 +122,8 @@ class Transaction:
         """Forget all of it: the messages are held as before."""
         for held, *_ in self.settlements:
             held.is_settling = False
+            if held.received.state is ReceiveState.ABANDONED:  # it takes an abandonment in a transaction for final
+                held.received.context = ReceiveContext(asynchronous=True)
 
     def finish(self) -> None:
         """All of it was done: send the states of the messages."""
@@ -126,16 +134,23 @@ class Transaction:
                 held.link.session.dispose(SENDER, [held.delivery_id], TransactionalState(self.id, Accepted()))
 
 
+class NotKnown(Refusal):
+    """The outcome of a transaction is not known."""
+
+    def __init__(self) -> None:
+        super().__init__(conditions.INTERNAL, "the COMMIT was not answered, and its outcome is not known")
+
+
 async def _has_committed(conninfo: str, number: str) -> bool:
-    """Ask the database for the outcome of a COMMIT that was not answered. Raises Refusal if it does not know."""
+    """Ask the database for the outcome of a COMMIT that was not answered. Raises NotKnown if it does not know."""
     try:
-        async with await psycopg.AsyncConnection.connect(conninfo) as connection:
+        async with asyncio.timeout(PATIENCE), await psycopg.AsyncConnection.connect(conninfo) as connection:
             cursor = await connection.execute("select pg_xact_status(%s::xid8)", [number])
             ((status,),) = await cursor.fetchall()
-    except psycopg.Error:
+    except (psycopg.Error, TimeoutError):
         status = None
     if status not in ("committed", "aborted"):
-        raise Refusal(conditions.INTERNAL, "the connection broke in the COMMIT, and its outcome is not known")
+        raise NotKnown
     return bool(status == "committed")
 
 
@@ -187,7 +202,8 @@ class CoordinatorLink(IncomingLink):
         except PGQueueError as error:
             transaction.roll_back()
             failure = error_of(error)
-            failure.description = f"the transaction was rolled back: {failure.description}"
+            if not isinstance(error, NotKnown):
+                failure.description = f"the transaction was rolled back: {failure.description}"
             self.settle([delivery], Rejected(failure))
         else:
             transaction.finish()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from pgqueue import Message, QueueClient
+from pgqueue.gateway import transactions
 from pgqueue.gateway.amqp import types
 from pgqueue.gateway.amqp.composite import part_of
 from pgqueue.gateway.amqp.performatives import (
@@ -159,3 +163,66 @@ def test_a_message_that_a_transaction_settles_is_settled_by_nothing_else(
     assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (1, 0)
     assert transacted.discharge(fail=False) == Accepted()
     assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (0, 1)
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, *, commits: bool, may_ask: bool = True) -> None:
+    """Let the next COMMIT of a client's transaction be made, or rolled back, and then hang."""
+    left, connected = [commits], list[str]()
+
+    class Interrupted(psycopg.AsyncConnection[Any]):
+        async def commit(self) -> None:
+            if not left:
+                await super().commit()
+                return
+            await (super().commit() if left.pop() else self.rollback())
+            await asyncio.sleep(60)
+
+    async def connect(conninfo: str) -> Interrupted:
+        if connected and not may_ask:
+            raise psycopg.OperationalError("no more connections")
+        connected.append(conninfo)
+        return await Interrupted.connect(conninfo)
+
+    driver = SimpleNamespace(
+        AsyncConnection=SimpleNamespace(connect=connect),
+        Error=psycopg.Error,
+        OperationalError=psycopg.OperationalError,
+    )
+    monkeypatch.setattr(transactions, "psycopg", driver)
+    monkeypatch.setattr(transactions, "PATIENCE", 3)
+
+
+def test_a_commit_that_is_not_answered_in_time_is_asked_for(
+    opened: RawClient, shop_queues: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transacted = Transacted(opened, shop_queues)
+    transacted.act()
+    interrupted(monkeypatch, commits=True)
+    assert transacted.discharge(fail=False) == Accepted()
+    assert (waiting(shop_queues, "orders"), waiting(shop_queues, "invoices")) == (0, 1)
+
+
+def test_a_message_is_held_after_its_abandonment_was_rolled_back(
+    opened: RawClient, shop_queues: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transacted = Transacted(opened, shop_queues)
+    transacted.act(Modified())
+    interrupted(monkeypatch, commits=False)
+    outcome = transacted.discharge(fail=False)
+    assert isinstance(outcome, Rejected)
+    assert "was rolled back" in part_of(outcome.error).description
+    assert shop_queues.get_queue_runtime_properties("orders").locked == 1
+    opened.write(Disposition(True, transacted.delivery_id, settled=False, state=Modified()))
+    assert isinstance(opened.outcome(), Modified)
+    assert shop_queues.get_queue_runtime_properties("orders").locked == 0
+
+
+def test_an_outcome_that_is_not_known_is_not_called_a_rollback(
+    opened: RawClient, shop_queues: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transacted = Transacted(opened, shop_queues)
+    transacted.act()
+    interrupted(monkeypatch, commits=True, may_ask=False)
+    outcome = transacted.discharge(fail=False)
+    assert isinstance(outcome, Rejected)
+    assert part_of(outcome.error).description.startswith("the COMMIT was not answered, and its outcome is not known")
