@@ -26,7 +26,7 @@ MOST_REPLIES = 100
 WRAP = 2**32
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Delivery:
     """A message that has arrived whole, on a link from a client."""
 

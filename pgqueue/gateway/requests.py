@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgqueue.gateway import management
 from pgqueue.gateway.amqp import sections as parts
 from pgqueue.gateway.amqp import types
-from pgqueue.gateway.amqp.performatives import Accepted
+from pgqueue.gateway.amqp.performatives import Accepted, Attach
 from pgqueue.gateway.amqp.types import Symbol
 from pgqueue.gateway.conditions import Refusal, described, text_of
 from pgqueue.gateway.entities import CBS, MANAGEMENT
 from pgqueue.gateway.links import Delivery, IncomingLink
+
+if TYPE_CHECKING:
+    from pgqueue.gateway.session import Session
 
 
 class Request:
@@ -68,13 +71,23 @@ class RequestLink(IncomingLink):
             self.session.connection.grant_for(self.address)
         self.answer()
 
-    def arrived(self, delivery: Delivery) -> None:
-        """Answer a request."""
-        request = Request(delivery.raw)
-        self.settle([delivery], Accepted())
-        self.session.connection.spawn(self._answer(request))
+    def __init__(self, session: Session, attach: Attach, address: str) -> None:
+        super().__init__(session, attach, address)
+        self._unanswered: set[Delivery] = set()
 
-    async def _answer(self, request: Request) -> None:
+    def arrived(self, delivery: Delivery) -> None:
+        """Answer a request. It is settled with its answer: those that wait are bounded by the credit and the memory."""
+        request = Request(delivery.raw)
+        self._unanswered.add(delivery)
+        task = self.session.connection.spawn(self._answer(request, delivery))
+        task.add_done_callback(lambda _: self._settle(delivery))  # also without an answer, if the connection has ended
+
+    def _settle(self, delivery: Delivery) -> None:
+        if delivery in self._unanswered:
+            self._unanswered.remove(delivery)
+            self.settle([delivery], Accepted())
+
+    async def _answer(self, request: Request, delivery: Delivery) -> None:
         try:
             async with self.session.connection.requests:
                 if self.address == CBS:
@@ -84,8 +97,10 @@ class RequestLink(IncomingLink):
         except Exception as error:  # noqa: BLE001 - each request is answered
             self.session.connection.log(error, f"{request.operation} on {self.address}")
             condition, code = described(error)
+            self._settle(delivery)
             self._reply(request, code, text_of(error), None, condition)
         else:
+            self._settle(delivery)
             self._reply(request, status, "OK", body)
 
     async def _put_token(self, request: Request) -> HTTPStatus:

@@ -171,6 +171,26 @@ def test_more_messages_than_the_credit_allows_detach_the_link(
         assert ends(client) == "amqp:link:transfer-limit-exceeded"
 
 
+def test_requests_that_are_not_answered_yet_use_credit_and_memory(
+    gateway: Served, database: Database, connect: Callable[[], RawClient]
+) -> None:
+    client = connect()
+    client.receiver("orders/$management", credit=300)
+    link = client.sender("orders/$management")
+    peek = {"from-sequence-number": types.long(1), "message-count": types.int_(1), "more": "x" * 1000}
+    raw = message(value=peek, message_id="1", operation="com.microsoft:peek-message")
+    with psycopg.connect(database.dsn) as holder:  # nothing can be answered
+        holder.execute("lock table pgqueue.message in access exclusive mode")
+        for _ in range(201):
+            client.send(link, raw)
+        assert ends(client) == "amqp:link:transfer-limit-exceeded"
+        assert gateway.gateway.memory.taken == 200 * len(raw)
+        client.socket.close()
+        eventually(lambda: gateway.gateway.memory.taken == 0, "memory is taken by requests of a client that has gone")
+    assert connect().request("orders/$management", "com.microsoft:peek-message", peek)["statusCode"] == 204
+    assert gateway.gateway.memory.taken == 0
+
+
 def test_a_message_that_is_none_is_rejected_and_the_link_stays(connect: Callable[[], RawClient]) -> None:
     client = connect()
     link = client.sender("orders")
