@@ -56,6 +56,11 @@ class Link:
         """The entity that a token must cover."""
         return self.address
 
+    @property
+    def max_message_size(self) -> int:
+        """How large a message may be, in bytes."""
+        return self.session.connection.gateway.settings.max_message_size
+
     async def open(self) -> None:
         """Find what the link is for, and answer. Raises a PGQueueError to refuse it."""
         self.answer()
@@ -73,7 +78,7 @@ class Link:
                 source if source is not None else self.attach.source,
                 self.attach.target,
                 initial_delivery_count=0 if self.role is SENDER else None,
-                max_message_size=self.session.connection.gateway.settings.max_message_size,
+                max_message_size=self.max_message_size,
                 properties=properties,
             )
         )
@@ -137,7 +142,7 @@ class IncomingLink(Link, ABC):
 
     @property
     def _is_too_large(self) -> bool:
-        return self._size > self.session.connection.gateway.settings.max_message_size
+        return self._size > self.max_message_size
 
     def _whole(self, first: Transfer, last: Transfer) -> None:
         raw, is_too_large = b"".join(self._parts), self._is_too_large

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pgqueue.gateway.session import Session
 
 
+#: The largest request to ``$cbs``, in bytes: strangers send these, whose memory all clients share.
+LARGEST_TOKEN = 65_536
+
+
 class Request:
     """A request: its operation, its arguments, and where the answer goes."""
 
@@ -64,6 +68,11 @@ class RequestLink(IncomingLink):
     def entity(self) -> str:
         """The entity that a token must cover; none for putting a token."""
         return "" if self.address == CBS else self.address
+
+    @property
+    def max_message_size(self) -> int:
+        """How large a request may be, in bytes."""
+        return min(super().max_message_size, LARGEST_TOKEN) if self.address == CBS else super().max_message_size
 
     async def open(self) -> None:
         """Check that the client may use the entity."""

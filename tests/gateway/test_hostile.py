@@ -360,6 +360,18 @@ def test_a_stranger_has_few_links(gateway: Served) -> None:
         assert ends(stranger) == "amqp:unauthorized-access"
 
 
+def test_a_stranger_takes_little_memory(gateway: Served) -> None:
+    with RawClient(gateway.address) as stranger:
+        stranger.sign_in()
+        stranger.open()
+        link = stranger.sender("$cbs")
+        for nth in range(2):
+            stranger.write(Transfer(link, 0 if nth == 0 else None, b"t", 0, False, more=True), b"x" * 60_000)
+        stranger.write(Attach("second", 1, False, source=Source(), target=Target("$cbs")))
+        assert stranger.expect(Attach).max_message_size == 65_536
+        assert gateway.gateway.memory.taken == 0
+
+
 def test_a_receiver_that_has_gone_loses_no_message_that_is_deleted_at_once(
     connect: Callable[[], RawClient], orders: QueueClient
 ) -> None:
