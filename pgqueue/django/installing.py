@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 import sqlalchemy
+from django.core.management.commands import flush
+from django.core.management.sql import emit_post_migrate_signal
 from django.db import connections, router
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
@@ -44,13 +47,27 @@ def refuse_to_uninstall(*_: Any) -> None:
 def migrate_or_empty(using: str, plan: Any = None, **_: Any) -> None:
     """After ``migrate``: bring the schema to the version of this library, in a transaction of its own.
 
-    After ``flush``, which sends the same signal without a plan: empty the queues.
+    After ``flush``, which sends the same signal without a plan: empty the queues. Others send it so, too, to have the
+    permissions of new models at once: then do nothing.
     """
     if plan is None:
-        if _has_schema(using):
+        if _is_sent_by_flush() and _has_schema(using):
             empty_queues(using)
     elif _is_to_have_schema(using):
         migrate(dsn(using), schema=schema())
+
+
+def _is_sent_by_flush() -> bool:
+    """Whether Django's command ``flush`` called what sends the signal.
+
+    The signal is the same from every sender, so the stack is searched. A command ``flush`` of ours would hide one of
+    the project, which may refuse to run in production, or be hidden by it. A row that is deleted by ``flush`` is
+    missing also after an upgrade, or after anything else that deletes rows.
+    """
+    for frame, _ in traceback.walk_stack(None):
+        if frame.f_code is emit_post_migrate_signal.__code__:
+            return frame.f_back is not None and frame.f_back.f_globals.get("__name__") == flush.__name__
+    return False
 
 
 def _has_schema(using: str) -> bool:

@@ -6,8 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
+from django.core.management.commands import flush
+from django.core.management.sql import emit_post_migrate_signal
 from django.db import connection, connections
+from django.db.models.signals import post_migrate
 from django.utils import timezone
 
 import pgqueue.django
@@ -112,6 +116,38 @@ def test_flush_of_one_database_empties_no_other(queues: QueueClient) -> None:
         each.queue("orders").send(Message(1))
     call_command("flush", database="other", interactive=False, verbosity=0)
     assert [len(each.queue("orders").peek()) for each in (queues, other)] == [1, 0]
+
+
+def test_a_signal_that_flush_did_not_send_empties_nothing(queues: QueueClient) -> None:
+    fill(queues)
+    before = [rows(f"select count(*) from pgqueue.{table}") for table in EMPTIED]
+    emit_post_migrate_signal(verbosity=0, interactive=False, db="default")  # as migrations do to have permissions
+    assert [rows(f"select count(*) from pgqueue.{table}") for table in EMPTIED] == before
+
+
+def test_a_signal_for_another_database_during_flush_empties_nothing_there(queues: QueueClient) -> None:
+    def create_permissions_there(using: str, **_: Any) -> None:
+        if using == "other":
+            emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
+
+    call_command("migrate", database="other", verbosity=0)
+    queues.queue("orders").send(Message(1))
+    post_migrate.connect(create_permissions_there, sender=apps.get_app_config("auth"))
+    try:
+        call_command("flush", database="other", interactive=False, verbosity=0)
+    finally:
+        post_migrate.disconnect(create_permissions_there, sender=apps.get_app_config("auth"))
+    assert len(queues.queue("orders").peek()) == 1
+
+
+def test_a_flush_command_of_the_project_empties_the_queues_too(queues: QueueClient) -> None:
+    class Guarded(flush.Command):
+        def handle(self, **options: Any) -> None:
+            super().handle(**options)
+
+    queues.queue("orders").send(Message(1))
+    call_command(Guarded(), interactive=False, verbosity=0)
+    assert queues.queue("orders").peek() == []
 
 
 def test_flush_of_a_database_that_is_not_postgresql_is_as_ever(project: Database) -> None:
