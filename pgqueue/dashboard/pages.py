@@ -106,7 +106,8 @@ def confirm(request: Request, asking: Asking) -> Response:
     """Show what an action would do, and ask."""
     wanted = _wanted(asking, request.query_params)
     concerned = api.concerned(asking, wanted).messages
-    shown = {"wanted": wanted, "concerned": concerned, "back": request.query_params.get("back", "")}
+    back = request.query_params.get("back", "")
+    shown = {"wanted": wanted, "concerned": concerned, "back": back, "leave": back if _is_ours(back) else "/"}
     return show(request, "confirm", {**shown, "action": actions.ACTIONS[wanted.action], "most": actions.MOST})
 
 

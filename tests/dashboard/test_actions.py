@@ -224,7 +224,8 @@ def test_an_action_without_the_token_of_the_page_is_refused(orders: QueueClient,
 
 def test_it_leads_back_to_pages_of_its_own_only(orders: QueueClient, writable: TestClient) -> None:
     for elsewhere in ("https://evil.example", "//evil.example", "/\\evil.example", "/\tx"):
-        _, answer = confirmed(writable, action="pause", queue="orders", back=elsewhere)
+        page, answer = confirmed(writable, action="pause", queue="orders", back=elsewhere)
+        assert '<a href="/">Leave it</a>' in page
         assert answer.headers["location"].startswith("/queue?")
 
 
