@@ -130,6 +130,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._backlog = Backlog(self._queue)
         self._open_claim: int | None = None
         self._begun: int | None = None
+        self._is_planned = False
         self._is_transactional = False
         self._session: ConsumerSession | None = None  # on the driver only
 
@@ -162,20 +163,29 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The next claim.
 
-        Its offset also records the timeline of the server that it was made on, and whether the batches before it were
-        completed in the transactions of their effects.
+        Its offset also records the timeline of the server that it was made on, whether the batches before it were
+        completed in the transactions of their effects, and whether it was settled before it became part of this batch:
+        an older checkpoint was restored then.
         """
         at_most = limit.max_rows if isinstance(limit, ReadMaxRows) else MOST
-        timeline = self._settle(start)
+        self._is_planned = False
+        settled, timeline = self._settle(start)
         claim = self._opened().claim_batch(start["claim"], at_most, self._up_to)
         self._open_claim = claim if claim > start["claim"] else None
         self._backlog.count(self._opened().rows)
         if self._open_claim is None:
             return start
-        return {"claim": claim, "timeline": timeline, "transactional": self._is_transactional}
+        return {
+            "claim": claim,
+            "timeline": timeline,
+            "transactional": self._is_transactional,
+            "settled_before": claim <= settled,
+        }
 
-    def _settle(self, start: dict[str, Any]) -> str:
-        """Give back the batch that Spark has recorded as done, if its effects were forgotten; return the timeline.
+    def _settle(self, start: dict[str, Any]) -> tuple[int, str]:
+        """Give back the batch that Spark has recorded as done, if its effects were forgotten.
+
+        Return the last settled claim before that, and the timeline.
 
         They were if the claim is open, although the sink completes in transactions, and a standby was promoted since.
         """
@@ -192,7 +202,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             self._is_transactional = was_transactional
         self._begun = None
-        return timeline
+        return settled, timeline
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """The claim in progress, so that ``foreachBatch`` settles exactly this one, and what waits besides.
@@ -200,11 +210,16 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark shows it as ``latestOffset`` in the progress of the query, and does not compare it with other offsets. It
         is also asked for by ``claims.held_for``.
         """
-        return asdict(self._opened().held) | {"open_claim": self._open_claim} | self._backlog.counted
+        held = replace(self._opened().held, is_planned=self._is_planned)
+        return asdict(held) | {"open_claim": self._open_claim} | self._backlog.counted
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The shares of the open claim; claims that are settled have no messages left."""
+        """The shares of the open claim; claims that are settled have no messages left.
+
+        Spark asks before ``foreachBatch``, also when it repeats a batch, if the offset has changed or is the first.
+        """
         self._check(end["claim"])
+        self._is_planned = end["claim"] > start["claim"] and not end.get("settled_before", False)
         session = self._opened()
         self._begun = end["claim"] if session.begin(end["claim"]) else None
         shares: list[InputPartition] = []
@@ -293,7 +308,7 @@ class ConsumerSession:
         self._lock_duration = lock_duration
         self._attaching = threading.Lock()
         self._connection, self.settled, epoch = self._attached()
-        self.held = Held(consumer, self.settled, epoch, releases)
+        self.held = Held(consumer, self.settled, epoch, releases, queue)
         self._failure: BaseException | None = None
         self._closing = threading.Event()
         self._renewals = threading.Thread(target=self._renew_until_closed, name=f"renews {consumer}", daemon=True)

@@ -12,7 +12,7 @@ import psycopg
 
 from pgqueue.model.schemas import DEFAULT, in_schema
 from pgqueue.spark import claims
-from pgqueue.spark.claims import COMPLETE_CLAIM, RELEASE_CLAIM, Held
+from pgqueue.spark.claims import COMPLETE_CLAIM, RECORD_BATCH, RELEASE_CLAIM, Held
 from pgqueue.spark.connections import Instance, retried_until_known
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.options import ENVIRONMENT, SCHEMA_ENVIRONMENT
@@ -34,9 +34,10 @@ def in_transaction(
 
     The transaction first completes the claims of the batch, which proves and pins every lock. Then the work is called
     with the batch and the connection, and both are committed. If Spark could not record that the batch was done, it
-    passes the batch again; the claims are completed already, and the work is not called again. So the effects happen
-    exactly once, whatever crashes. If the connection is lost, all of it is repeated in a new transaction, for a minute;
-    the work is called again then.
+    passes the batch again; the claims are completed already, and the work is not called again. A batch that has no
+    claim, but rows of another source in a union or windows that were closed, is recorded in the transaction, and for 30
+    days the work is not called again for it. So the effects happen exactly once, whatever crashes. If the connection is
+    lost, all of it is repeated in a new transaction, for a minute; the work is called again then.
 
     Args:
         consumers: the ``consumer`` of each stream from a queue that the query reads.
@@ -67,18 +68,22 @@ def in_transaction(
     database = Instance(where)  # without the schema: statements of the work are executed as they are written
 
     def wrap(work: Work) -> Callable[[DataFrame, int], None]:
-        def settle(batch: DataFrame, _batch_id: int) -> None:
+        def settle(batch: DataFrame, batch_id: int) -> None:
             held = _held_by(consumers, claims.held_for(batch))
+            name = _name_without_claim(batch, batch_id, held)
 
-            def settle_once(transaction: psycopg.Connection[Any]) -> None:
-                if _complete(transaction, held, instance.schema):
+            def settle_once(transaction: psycopg.Connection[Any]) -> bool:
+                is_new = _is_new(transaction, held, name, instance.schema)
+                if is_new:
                     work(batch, transaction)
+                return is_new
 
             try:
-                retried_until_known(database, settle_once)
+                is_new = retried_until_known(database, settle_once)
+                if name is not None and not is_new:  # stateful operators still have to process it
+                    batch.write.format("noop").mode("overwrite").save()
             except _LocksLost as lost:
-                if not all(each.releases for each in held):
-                    raise lost.error from None
+                _raise_unless_released(lost, held)
                 logger.warning("%s: the batch is given back", lost.error.diag.message_primary)
                 retried_until_known(database, lambda transaction: _release(transaction, held, instance.schema))
 
@@ -95,6 +100,16 @@ class _LocksLost(Exception):
         self.error = error
 
 
+def _name_without_claim(batch: DataFrame, number: int, held: Sequence[Held]) -> str | None:
+    return None if any(each.is_planned for each in held) else claims.name_of(batch, number)
+
+
+def _is_new(transaction: psycopg.Connection[Any], held: Sequence[Held], name: str | None, schema: str) -> bool:
+    """Complete the claims; return whether the batch was not done before. Its name is recorded if it has no claim."""
+    was_open = _complete(transaction, held, schema)
+    return was_open if name is None else _record(transaction, held, name, schema)
+
+
 def _complete(transaction: psycopg.Connection[Any], held: Sequence[Held], schema: str) -> bool:
     """Complete the claims; return whether any was still open."""
     complete = in_schema(COMPLETE_CLAIM, schema)
@@ -104,6 +119,18 @@ def _complete(transaction: psycopg.Connection[Any], held: Sequence[Held], schema
         if error.sqlstate != LOCK_LOST:
             raise
         raise _LocksLost(error) from error
+
+
+def _record(transaction: psycopg.Connection[Any], held: Sequence[Held], name: str, schema: str) -> bool:
+    """Record a batch without a claim; return whether it was not recorded before."""
+    first = min(held, key=lambda each: each.consumer)  # the same in whatever order they are named
+    record = in_schema(RECORD_BATCH, schema)
+    return transaction.execute(record, {"queue": first.queue, "batch": name}).fetchone() == (True,)
+
+
+def _raise_unless_released(lost: _LocksLost, held: Sequence[Held]) -> None:
+    if not all(each.releases for each in held):
+        raise lost.error from None
 
 
 def _release(transaction: psycopg.Connection[Any], held: Sequence[Held], schema: str) -> None:

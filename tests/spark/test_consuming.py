@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,6 +15,7 @@ import psycopg
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import max_by, window
 from pyspark.sql.streaming.query import StreamingQuery
 
 import pgqueue.spark
@@ -370,6 +373,87 @@ def test_each_claim_of_two_streams_in_one_query_is_completed_with_the_batch(stre
         assert client.queue("other").peek() == []
     assert ledger.effects() == [("1", 1), ("2", 2), ("3", 3)]
     assert queue.peek() == []
+
+
+class Union:
+    """A query that reads the queue, and files of a directory besides."""
+
+    def __init__(self, stream: Stream, directory: Path) -> None:
+        self.stream = stream
+        self.directory = directory
+        directory.mkdir()
+
+    def add(self, body: str) -> None:
+        (self.directory / f"{body}.json").write_text(json.dumps({"body": body}))
+
+    def run(self, work: Callable[[DataFrame, int], None]) -> None:
+        files = self.stream.spark.readStream.schema("body string").json(str(self.directory))
+        writer = self.stream.frame().select("body").union(files).writeStream.foreachBatch(work)
+        checkpoint = str(self.stream.checkpoint)
+        writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+
+
+def test_a_batch_of_another_source_takes_effect_once_without_a_claim(
+    stream: Stream, queue: Queue, tmp_path: Path
+) -> None:
+    ledger, union = Ledger(stream.database), Union(stream, tmp_path / "files")
+    post = pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)(ledger.post)
+
+    def forget(batch: DataFrame, number: int) -> None:
+        post(batch, number)
+        raise RuntimeError("before Spark wrote it down")
+
+    union.add("a")
+    with pytest.raises(PySparkException, match="before Spark wrote it down"):
+        union.run(forget)
+    union.run(post)
+    send(queue, 1)
+    union.run(post)
+    union.add("b")
+    union.run(post)
+    assert ledger.effects() == [("1", 2), ("a", 1), ("b", 3)]
+    assert queue.peek() == []
+
+
+def test_another_source_loses_nothing_with_an_older_checkpoint(stream: Stream, queue: Queue, tmp_path: Path) -> None:
+    ledger, union = Ledger(stream.database), Union(stream, tmp_path / "files")
+    post = pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)(ledger.post)
+    send(queue, 1)
+    union.run(post)
+    older = shutil.copytree(stream.checkpoint, tmp_path / "older")
+    union.add("a")
+    union.run(post)
+    send(queue, 2)
+    union.run(post)
+    stream.checkpoint = older
+    union.add("b")
+    union.run(post)
+    assert [body for body, _ in ledger.effects()] == ["1", "2", "a", "a", "b"]  # a is read again: it is a file
+
+
+def test_windows_that_close_without_a_claim_are_passed_on(stream: Stream, queue: Queue) -> None:
+    ledger = Ledger(stream.database)
+    send(queue, 1)
+    stream.database.move_clock(timedelta(hours=2))
+    send(queue, 2)
+    windows = stream.frame().withWatermark("enqueued_time", "1 minute").groupBy(window("enqueued_time", "1 hour"))
+    post = pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)(ledger.post)
+    bodies = windows.agg(max_by("body", "enqueued_time").alias("body"))
+
+    def run(work: Callable[[DataFrame, int], None]) -> None:
+        writer = bodies.writeStream.foreachBatch(work).option("checkpointLocation", str(stream.checkpoint))
+        writer.outputMode("append").trigger(availableNow=True).start().awaitTermination()
+
+    def forget_the_second(batch: DataFrame, number: int) -> None:
+        post(batch, number)
+        if number == 1:
+            raise RuntimeError("before Spark wrote it down")
+
+    with pytest.raises(PySparkException, match="before Spark wrote it down"):
+        run(forget_the_second)
+    assert [body for body, _ in ledger.effects()] == ["1"]
+    run(post)
+    assert [body for body, _ in ledger.effects()] == ["1"]
 
 
 def test_a_consumer_that_the_query_does_not_read_for_is_named_in_the_error(stream: Stream, queue: Queue) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -45,9 +47,9 @@ def effects(database: Database) -> int:
         return len(connection.execute("select from effects").fetchall())
 
 
-def posting(dsn: str, held: Held, monkeypatch: pytest.MonkeyPatch) -> Settle:
-    """Work as Spark calls it, with a batch of this claim."""
-    monkeypatch.setattr(claims, "held_for", lambda _: {held.consumer: held})
+def posting(dsn: str, held: Held, monkeypatch: pytest.MonkeyPatch, *, is_planned: bool = True) -> Settle:
+    """Work as Spark calls it, with a batch of this claim, or without one."""
+    monkeypatch.setattr(claims, "held_for", lambda _: {held.consumer: replace(held, is_planned=is_planned)})
 
     @pgqueue.spark.in_transaction("ledger", dsn=dsn)
     def post(_batch: Any, transaction: psycopg.Connection[Any]) -> None:
@@ -92,6 +94,21 @@ def test_effects_happen_once_though_the_connection_is_lost_at_their_commit(
         assert proxy.has_cut
     assert effects(database) == 1
     assert client.queue("q").peek() == []
+
+
+@pytest.mark.parametrize("cut", Cut)
+def test_effects_without_a_claim_happen_once_though_the_connection_is_lost_at_their_commit(
+    database: Database, client: QueueClient, monkeypatch: pytest.MonkeyPatch, cut: Cut
+) -> None:
+    monkeypatch.setattr(claims, "name_of", lambda _batch, number: f"batch {number} of the query")
+    with Proxy(database.dsn) as proxy, session(database.dsn) as stream:
+        post = posting(proxy.dsn, stream.held, monkeypatch, is_planned=False)
+        proxy.cut(cut)
+        proxy.refuse(2, after=b"insert into effects")
+        for _ in range(2):
+            post(Mock(), 0)
+        assert proxy.has_cut
+    assert effects(database) == 1
 
 
 @pytest.mark.parametrize("releases", [True, False])
