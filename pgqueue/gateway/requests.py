@@ -64,6 +64,10 @@ def _first_of_list(raw: bytes, begin: int, end: int) -> bytes:
 class RequestLink(IncomingLink):
     """A link on which a client sends requests. The answers go to a :class:`~pgqueue.gateway.links.ReplyLink`."""
 
+    def __init__(self, session: Session, attach: Attach, address: str) -> None:
+        super().__init__(session, attach, address)
+        self._unanswered: set[Delivery] = set()
+
     @property
     def entity(self) -> str:
         """The entity that a token must cover; none for putting a token."""
@@ -79,10 +83,6 @@ class RequestLink(IncomingLink):
         if self.entity:
             self.session.connection.grant_for(self.address)
         self.answer()
-
-    def __init__(self, session: Session, attach: Attach, address: str) -> None:
-        super().__init__(session, attach, address)
-        self._unanswered: set[Delivery] = set()
 
     def arrived(self, delivery: Delivery) -> None:
         """Answer a request. It is settled with its answer: those that wait are bounded by the credit and the memory."""
