@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,7 +65,7 @@ def _is_sent_by_flush() -> bool:
     the project, which may refuse to run in production, or be hidden by it. A row that is deleted by ``flush`` is
     missing also after an upgrade, or after anything else that deletes rows.
     """
-    for frame, _ in traceback.walk_stack(None):
+    for frame, _ in traceback.walk_stack(inspect.currentframe()):
         if frame.f_code is emit_post_migrate_signal.__code__:
             return frame.f_back is not None and frame.f_back.f_globals.get("__name__") == flush.__name__
     return False

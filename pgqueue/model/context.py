@@ -66,7 +66,7 @@ class Event(Named):
 
 
 RECEIVED, COMPLETING, COMPLETED, ABANDONING, ABANDONED, FAULTED = ReceiveState
-_IN_PROGRESS = COMPLETING, ABANDONING
+IN_PROGRESS = COMPLETING, ABANDONING
 _SETTLED, _BUSY, _IN_DOUBT = MessageAlreadySettledError, InvalidStateError, FaultedError
 
 #: For each event, and each state in the order of :class:`ReceiveState`: the next state, or the error that refuses the
@@ -165,7 +165,7 @@ class ReceiveContext:
     @property
     def is_in_doubt(self) -> bool:
         """Whether a settlement has begun and its call is over, but its outcome is not known yet."""
-        return self.state in _IN_PROGRESS and self._call is None
+        return self.state in IN_PROGRESS and self._call is None
 
     @property
     def is_untouched(self) -> bool:

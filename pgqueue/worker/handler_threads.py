@@ -221,17 +221,21 @@ class HandlerThreads:
 def _in_loop(runner: asyncio.Runner, slot: Slot) -> Callable[..., Any]:
     """Make handlers synchronous: the result is awaited in the loop if it is a coroutine.
 
-    A handler that returns after its thread was given up has failed.
+    A handler that returns after its thread was given up has failed, and none is called there any more.
     """
 
     def called(handler: Handler, message: LockedMessage, *transaction: Any) -> Any:
         slot.started_at, slot.current = time.monotonic(), message
+        refuse_late()
         result = handler(message, *transaction)
         if result is not None and hasattr(result, "__await__"):
             result = runner.run(_awaited(result), context=copy_context())
+        refuse_late()
+        return result
+
+    def refuse_late() -> None:
         if slot.is_replaced:
             raise HandlerTimeoutError("the handler has returned too late")
-        return result
 
     return called
 

@@ -10,13 +10,13 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from pgqueue import transports
-from pgqueue.errors import HandlerTimeoutError, PGQueueError, logger
+from pgqueue.errors import HandlerTimeoutError, PGQueueError, SettlementUndoneError, logger
 from pgqueue.flows import Flow, Source, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
 from pgqueue.leases.loop import LAST_STATEMENT, Event, Heartbeat, Loop, Recovery
 from pgqueue.leases.renewals import Renewals
-from pgqueue.model.context import ReceiveState
+from pgqueue.model.context import IN_PROGRESS, UNDONE, ReceiveState
 from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.execution import Failures, HandlerSpec
 from pgqueue.worker.failures import fail_without_handler
@@ -155,13 +155,18 @@ class QueueService:
         for message, others in self.handlers.replace_stuck(limit):
             error = HandlerTimeoutError(f"the handler has not returned within {limit}")
             policy = self.routes.policy(message, self.options.retry)
+            failures: Failures = {message.sequence_number: error}
+            finished: list[LockedMessage] = [message]
+            unsettled: list[LockedMessage] = []
             with transports.until(time.monotonic() + LAST_STATEMENT):
                 yield from fail_without_handler(message, error, policy, self.pool)
-                yield from self.dispatcher.drop(
-                    [each for each in others if each.context.state is ReceiveState.RECEIVED]
-                )
-            over = [each for each in others if each.context.state is not ReceiveState.RECEIVED]
-            self.handlers.take(self.finish([message, *over], {message.sequence_number: error}))
+                for each in others:
+                    state = each.context.state
+                    (unsettled if state is ReceiveState.RECEIVED else finished).append(each)
+                    if state in IN_PROGRESS:  # in the transaction that was terminated, unless that has committed
+                        failures[each.sequence_number] = SettlementUndoneError(UNDONE)
+                yield from self.dispatcher.drop(unsettled)
+            self.handlers.take(self.finish(finished, failures))
 
     def wind_up(self) -> Flow[None]:
         """Let running handlers finish within the grace period, and release the messages that none has started."""

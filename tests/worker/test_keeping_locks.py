@@ -7,6 +7,7 @@ import threading
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 import pgqueue
@@ -16,6 +17,7 @@ from pgqueue.statements import Statement, backends
 from pgqueue.statements.statement import nothing
 from pgqueue.testing.clock import Clock
 from pgqueue.testing.plugin import SharedServer
+from pgqueue.worker.dispatcher import Dispatcher
 from tests.patience import eventually
 from tests.worker.scene import Scene, effect
 
@@ -231,6 +233,67 @@ def test_a_transaction_that_cannot_be_terminated_hides_no_other_handler(
         go_on.set()
         eventually(lambda: running.worker.health().overdue == 0)
     assert (running.worker.tally.completed, scene.effects()) == (0, [])
+
+
+def test_a_settlement_in_a_transaction_that_takes_too_long_is_undone_with_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finish(dispatcher: Dispatcher, messages: Any, failures: Any) -> Any:
+        try:
+            return original(dispatcher, messages, failures)
+        finally:
+            given_up.set()
+
+    async def handler(message: Any, tx: Any) -> None:
+        calls.append(message.body)
+        await effect(tx, message.body)
+        if message.body == 1:
+            message.complete(transaction=tx)
+        else:
+            try:
+                tx.execute("select pg_sleep(300)")
+            finally:
+                given_up.wait(300)
+
+    calls: list[int] = []
+    given_up, original = threading.Event(), Dispatcher.finish
+    monkeypatch.setattr(Dispatcher, "finish", finish)
+    if scene.face == "tasks":
+        pytest.skip("the event loop ends handlers in time")
+    scene.client.update_queue("q", lock_duration=timedelta(seconds=1))
+    scene.send(1, 2)
+    policy = pgqueue.RetryPolicy(first_delay=timedelta(0), dead_letter_on=(HandlerTimeoutError,))
+    options = {"transaction_batch": 2, "concurrency": 1, "handler_timeout": timedelta(milliseconds=300)}
+    with scene.working(handler, transaction="psycopg", retry=policy, **options):
+        eventually(lambda: scene.effects() == [1])
+        eventually(lambda: len(scene.dead()) == 1)
+    assert (calls.count(1), scene.left()) == (2, [])
+
+
+def test_a_thread_that_was_given_up_calls_no_other_handler(scene: Scene) -> None:
+    go_on = threading.Event()
+    app = pgqueue.Handlers()
+    calls = []
+
+    @app.handler("q")
+    def _(_: Any, tx: psycopg.Connection[Any]) -> None:
+        go_on.wait(300)
+
+    @app.handler("q", subject="other")
+    def _(message: Any) -> None:
+        calls.append(message.delivery_count)
+
+    if scene.face == "tasks":
+        pytest.skip("the event loop ends handlers in time")
+    scene.queue.send_batch([Message(1), Message(2, subject="other")])
+    policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
+    options: Any = {"transaction_batch": 2, "concurrency": 1, "handler_timeout": timedelta(milliseconds=300)}
+    worker = pgqueue.Worker(scene.client, app, transaction="psycopg", retry=policy, **options)
+    with scene.running(worker):
+        eventually(lambda: (worker.tally.completed, worker.tally.timed_out) == (1, 1))
+        go_on.set()
+        eventually(lambda: worker.health().overdue == 0)
+    assert calls == [1]
 
 
 def test_a_plain_function_that_takes_too_long_loses_its_message_and_keeps_no_worker(scene: Scene) -> None:
