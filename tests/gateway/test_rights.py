@@ -111,7 +111,7 @@ def test_a_token_is_renewed_on_a_live_connection(
     opened: RawClient, gateway: Served, database: Database, orders: QueueClient
 ) -> None:
     value = key_of(database, "shop")
-    opened.put_token("sb://localhost/orders", "shop", value, time.time() + 1)
+    opened.put_token("sb://localhost/orders", "shop", value, time.time() + 300)
     opened.sender("orders")
     (connection,) = gateway.gateway.connections
     opened.put_token("sb://localhost/orders", "shop", value, time.time() + 600)
