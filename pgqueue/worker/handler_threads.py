@@ -25,12 +25,17 @@ from pgqueue.worker.service import QueueService, Stuck
 
 
 class Inbox:
-    """The messages that wait for a handler; threads take them in order, and wait while there are none."""
+    """The messages that wait for a handler; threads take them in order, and wait while there are none.
+
+    One thread is woken at a time: it wakes the next, if messages are left when it has taken one. So handlers that do
+    not block are not interrupted by threads that would find nothing.
+    """
 
     def __init__(self) -> None:
         self._messages: deque[LockedMessage] = deque()
         self._filled = threading.Condition()
         self._waiting = 0
+        self._is_waking = False
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -40,13 +45,14 @@ class Inbox:
         """Add messages; the thread that calls takes as many as are ``taken`` itself."""
         with self._filled:
             self._messages.extend(messages)
-            self._filled.notify(max(min(len(self._messages) - taken, self._waiting), 0))
+            if len(self._messages) > taken:
+                self._wake_one()
 
     def put_back(self, message: LockedMessage) -> None:
         """Return a message that was taken; it is the next to be taken."""
         with self._filled:
             self._messages.appendleft(message)
-            self._filled.notify()
+            self._wake_one()
 
     def get(self) -> LockedMessage | None:
         """Wait for the next message; return None when no more will arrive."""
@@ -58,7 +64,16 @@ class Inbox:
                     self._waiting += 1
                     self._filled.wait()
                     self._waiting -= 1
+                    self._is_waking = False
+        if self._waiting and self._messages and not self._is_waking:
+            with self._filled:
+                self._wake_one()
         return message
+
+    def _wake_one(self) -> None:
+        if self._waiting and not self._is_waking:
+            self._is_waking = True
+            self._filled.notify()
 
     def get_nowait(self) -> LockedMessage | None:
         try:

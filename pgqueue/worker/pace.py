@@ -58,10 +58,12 @@ class Pace:
         return waiting * 2 <= self.ahead
 
     def demand(self, running: int, waiting: int) -> int:
-        """How many messages to claim now; none while at least half of those claimed ahead are left."""
-        if waiting * 2 > self.ahead + max(self.concurrency - running, 0):
-            return 0
-        return max(self.concurrency + self.ahead - running - waiting, 0)
+        """How many messages to claim now; none while more than half of those claimed ahead are left.
+
+        A claim brings the other half, so that the next one is under way while handlers work on it.
+        """
+        ahead, half = waiting - max(self.concurrency - running, 0), (self.ahead + 1) // 2
+        return 0 if ahead > half else min(half - min(ahead, 0), self.ahead - ahead)
 
     def pause(self, *, found: int, wanted: int) -> float | None:
         """The seconds until the next poll, unless a slot becomes idle before; None for at once."""

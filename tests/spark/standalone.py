@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -108,10 +108,11 @@ def cluster(directory: Path) -> Iterator[Cluster]:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill a process and all that it has started."""
+    """Kill a process and all that it has started; some of that may end by itself meanwhile."""
     program = psutil.Process(process.pid)
     for each in [program, *program.children(recursive=True)]:
-        each.kill()
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
     process.wait()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from pgqueue.worker.pace import AHEAD, LONGEST_PAUSE, Pace
 
 
@@ -19,10 +21,20 @@ def test_slow_handlers_get_as_many_as_there_are_idle_slots() -> None:
     assert [pace.demand(running, 0) for running in (0, 1, 4)] == [4, 3, 0]
 
 
-def test_fast_handlers_get_the_messages_that_they_will_have_handled_meanwhile() -> None:
+def test_fast_handlers_get_half_of_what_they_will_have_handled_meanwhile() -> None:
     pace = at_rate(5_000)
     assert pace.ahead in range(95, 101)
-    assert pace.demand(4, 0) == pace.ahead
+    assert pace.demand(4, 0) == (pace.ahead + 1) // 2
+
+
+@pytest.mark.parametrize("most_ahead", [1, 49, 50])
+@pytest.mark.parametrize("running", range(5))
+def test_the_other_half_is_claimed_at_once_and_no_more(running: int, most_ahead: int) -> None:
+    pace = at_rate(5_000, most_ahead=most_ahead)
+    first = pace.demand(running, 0)
+    second = pace.demand(running, first)
+    assert (first, second) == ((most_ahead + 1) // 2 + pace.concurrency - running, most_ahead // 2)
+    assert pace.demand(running, first + second) == 0
 
 
 def test_nothing_is_claimed_while_half_of_it_lies_ready() -> None:
