@@ -54,21 +54,22 @@ class Inbox:
             self._messages.appendleft(message)
             self._wake_one()
 
-    def get(self) -> LockedMessage | None:
-        """Wait for the next message; return None when no more will arrive."""
-        while (message := self.get_nowait()) is None:
+    def get(self, most: int = 1) -> list[LockedMessage]:
+        """Wait for the next messages, and take at most so many; return none when no more will arrive."""
+        while (first := self.get_nowait()) is None:
             with self._filled:
                 if self._is_closed:
-                    return None
+                    return []
                 if not self._messages:
                     self._waiting += 1
                     self._filled.wait()
                     self._waiting -= 1
                     self._is_waking = False
+        taken = [first] if most == 1 else [first, *self.take(most - 1)]
         if self._waiting and self._messages and not self._is_waking:
             with self._filled:
                 self._wake_one()
-        return message
+        return taken
 
     def _wake_one(self) -> None:
         if self._waiting and not self._is_waking:
@@ -208,10 +209,7 @@ class HandlerThreads:
 
     def _next(self, chain: Chain | None) -> Sequence[LockedMessage]:
         """The messages to handle next, when there is one; none if no more will arrive."""
-        first = (chain.next if chain else None) or self._inbox.get()
-        if first is None:
-            return ()
-        return [first] if self._batch == 1 else [first, *self._inbox.take(self._batch - 1)]
+        return [chain.next] if chain and chain.next else self._inbox.get(self._batch)
 
     def _begin(self, slot: Slot, messages: Sequence[LockedMessage]) -> None:
         slot.started_at = time.monotonic()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pgqueue.model.backoff import Backoff
 
-#: How much work is claimed ahead: what the slots do in this many seconds and in two round trips. When half of it is
+#: How much work is claimed ahead: what the slots do in this many seconds and in four round trips. When half of it is
 #: used up, more is claimed, so that it arrives before the rest is used up.
 AHEAD = 0.02
 #: At least one query a second keeps expired locks noticed within that time.
@@ -51,7 +51,7 @@ class Pace:
         self._look_ahead()
 
     def _look_ahead(self) -> None:
-        self.ahead = min(int(self.rate * (AHEAD + 2 * self.trip)), self.most_ahead)
+        self.ahead = min(int(self.rate * (AHEAD + 4 * self.trip)), self.most_ahead)
 
     def is_low(self, waiting: int) -> bool:
         """Whether half of the messages claimed ahead are used up, so that it is time to claim more."""
@@ -60,10 +60,11 @@ class Pace:
     def demand(self, running: int, waiting: int) -> int:
         """How many messages to claim now; none while more than half of those claimed ahead are left.
 
-        A claim brings the other half, so that the next one is under way while handlers work on it.
+        A claim brings half of them, so that the next one is under way while handlers work on these.
         """
-        ahead, half = waiting - max(self.concurrency - running, 0), (self.ahead + 1) // 2
-        return 0 if ahead > half else min(half - min(ahead, 0), self.ahead - ahead)
+        idle = max(self.concurrency - running, 0)
+        most = self.ahead + idle
+        return 0 if waiting * 2 > most else min(max(idle - waiting, most // 2, 1), most - waiting)
 
     def pause(self, *, found: int, wanted: int) -> float | None:
         """The seconds until the next poll, unless a slot becomes idle before; None for at once."""
