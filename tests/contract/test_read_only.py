@@ -51,7 +51,7 @@ def test_work_in_a_transaction_that_may_only_read_is_done_once(either: World, wo
 
 
 def test_a_database_that_may_only_be_read_is_no_lost_connection(either: World) -> None:
-    dsn = psycopg.conninfo.make_conninfo(either.database.dsn, options="-c default_transaction_read_only=on")
+    dsn = psycopg.conninfo.make_conninfo(either.database.direct, options="-c default_transaction_read_only=on")
     client = either.sources.made_of(dsn)
     try:
         with pytest.raises(ReadOnlyError, match="default_transaction_read_only") as refused:

@@ -21,7 +21,7 @@ NOBODY_LISTENS: dict[str, Any] = {"host": "127.0.0.1", "port": 1, "hostaddr": ""
 
 @pytest.mark.parametrize("changed", REFUSED.values(), ids=REFUSED)
 def test_a_refusal_for_good_is_not_transient(database: Database, changed: dict[str, Any]) -> None:
-    with pgqueue.QueueClient(make_conninfo(database.dsn, **changed)) as client:
+    with pgqueue.QueueClient(make_conninfo(database.direct, **changed)) as client:
         with pytest.raises(ConnectionLostError, match="does not exist") as refusal:
             client.list_queues()
         assert not refusal.value.is_transient
@@ -31,7 +31,7 @@ def test_a_refusal_for_good_is_not_transient(database: Database, changed: dict[s
 async def test_a_refusal_for_good_is_not_transient_in_the_asynchronous_face(
     database: Database, changed: dict[str, Any]
 ) -> None:
-    async with pgqueue.aio.QueueClient(make_conninfo(database.dsn, **changed)) as client:
+    async with pgqueue.aio.QueueClient(make_conninfo(database.direct, **changed)) as client:
         with pytest.raises(ConnectionLostError, match="does not exist") as refusal:
             await client.list_queues()
         assert not refusal.value.is_transient

@@ -40,7 +40,7 @@ def owner(database: Database) -> Iterator[QueueClient]:
 
 @pytest.fixture
 def dsn(database: Database, role: str) -> str:
-    return make_conninfo(database.dsn, options=f"-c role={role}")
+    return make_conninfo(database.direct, options=f"-c role={role}")
 
 
 @pytest.fixture

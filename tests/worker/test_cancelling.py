@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +15,16 @@ import pytest
 import pgqueue
 from pgqueue import Message
 from pgqueue.errors import TransactionConflictError
+from pgqueue.testing import Database
 from tests.patience import eventually
-from tests.worker.scene import Scene
+from tests.worker.scene import FACES, Scene
+
+
+@pytest.fixture(params=FACES)
+def scene(request: pytest.FixtureRequest, database: Database) -> Iterator[Scene]:
+    """A scene that bypasses PgBouncer, through which LISTEN does not work."""
+    with Scene(replace(database, dsn=database.direct), request.param) as scene:
+        yield scene
 
 
 class Waiting:

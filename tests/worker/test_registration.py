@@ -116,6 +116,8 @@ def test_a_worker_that_a_sweep_has_removed_registers_again(scene: Scene) -> None
 
 
 def test_heartbeats_are_sent_on_the_connection_that_renews_locks(scene: Scene) -> None:
+    if scene.database.dsn != scene.database.direct:
+        pytest.skip("behind PgBouncer each statement may run in another session")
     sessions = "select pid, query from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
 
     async def renewed(_: Any) -> None:

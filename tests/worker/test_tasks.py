@@ -495,7 +495,7 @@ def test_a_role_that_may_only_receive_runs_what_is_declared(database: Database, 
         connection.execute("create role runner login")
         client.grant_receive("mails", "runner")
     try:
-        with QueueClient(make_conninfo(database.dsn, user="runner")) as runners:
+        with QueueClient(make_conninfo(database.direct, user="runner")) as runners:
             with pytest.raises(AccessDeniedError):
                 tasks_of(runners).declare_schedules()
             tasks_of(client).declare_schedules()
