@@ -14,7 +14,7 @@ from pgqueue.testing import Database
 from tests.contract.transactions import execute
 from tests.contract.world import World
 
-#: What drivers report when the session has ended; the last one behind PgBouncer.
+#: Texts of drivers whose session has ended, the last behind PgBouncer.
 DIED = r"terminat|closed|lost|reconnect|received 2 results from command 'COMMIT'"
 
 
