@@ -41,14 +41,15 @@ def the_task() -> asyncio.Task[Any]:
 
 
 def test_a_program_that_ends_waits_for_what_is_out(world: World) -> None:
+    client = f"QueueClient({world.database.dsn!r}, schema={world.database.schema!r})"
     program = f"""
         import logging
         from pgqueue import Message, QueueClient
         logging.basicConfig(format="%(levelname)s %(message)s")
-        sender = QueueClient({world.database.dsn!r}).queue({world.name!r}).sender(max_in_flight=100)
+        sender = {client}.queue({world.name!r}).sender(max_in_flight=100)
         for body in range(50):
             sender.send(Message(body))
-        QueueClient({world.database.dsn!r}).queue("no-such-queue").sender().send(Message(1))
+        {client}.queue("no-such-queue").sender().send(Message(1))
         """
     ended = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300, check=True
