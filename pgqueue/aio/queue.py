@@ -143,7 +143,7 @@ class Queue(Generic[BodyT]):
         ``on_conflict`` and ``batch`` are those of :meth:`send`. Of several messages with one ``unique_key`` the first
         is stored, with ``"replace"`` the last. Raises what :meth:`send` raises; then no message is stored.
         """
-        where: Executor = self._where(transaction)
+        where: Shared | Source | fan_in.Members = self._where(transaction)
         if batch is not None:
             where = fan_in.Members(where, self.name, batch)
         return await adrive(

@@ -33,6 +33,7 @@ class ConnectionSource:
 
     timeout = DEFAULT
     is_one_connection = True
+    pipelines = False
     interceptors: Interceptors | None = None
 
     def __init__(self, using: str) -> None:

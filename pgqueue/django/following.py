@@ -36,6 +36,7 @@ class FollowingSource:
 
     timeout = transports.DEFAULT
     is_one_connection = False
+    pipelines = True
     interceptors: Interceptors | None = None
 
     def __init__(self, using: str, dsn: Callable[[str], str]) -> None:

@@ -27,6 +27,8 @@ PAUSES = Backoff(0.01, 2.0)
 class Members(Executor):
     """Where sends run whose messages become members of a batch."""
 
+    pipelines = False
+
     def __init__(self, where: Executor, queue: str, batch: Identified) -> None:
         if not isinstance(batch_id := getattr(batch, "id", None), UUID):
             raise InvalidArgumentError(f"batch must be one of create_batch() or batch(), not {shown(batch)}")

@@ -6,7 +6,7 @@ it and awaits the result. See ``pgqueue.transports.driving``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -99,6 +99,9 @@ class Executor(Protocol):
 class Shared(Executor, Protocol):
     """A caller's transaction: we run statements in it, and never end it."""
 
+    #: False: it is not ours to send its COMMIT in a pipeline.
+    pipelines: bool
+
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """Report the end of the transaction to the contexts, if the transaction can be observed."""
 
@@ -146,6 +149,12 @@ class Line(Protocol):
     def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
         """In one round trip: commit the open transaction, begin another, and run the statement in it."""
 
+    def pipeline(self, statements: Iterable[Statement[T]]) -> Flow[list[T]]:
+        """In one round trip: run statements in a transaction, each made while the server runs the one before.
+
+        If one cannot be made, or fails, nothing is committed.
+        """
+
     def release(self) -> Flow[None]:
         """Roll back the open transaction and return the connection; if that fails, the server rolls back."""
 
@@ -183,6 +192,9 @@ class Source(WakeableExecutor, Protocol):
 
     #: Whether they run on one connection, in whose transaction work on messages takes part.
     is_one_connection: bool
+
+    #: Whether a line of it pipelines statements.
+    pipelines: bool
 
     #: None if the client has none.
     interceptors: Interceptors | None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 import tenacity
 
 from pgqueue import telemetry
 from pgqueue.flows import processing
-from pgqueue.flows.flow import Executor, Flow, Interceptors, around
+from pgqueue.flows.fan_in import Members
+from pgqueue.flows.flow import Executor, Flow, Interceptors, Shared, Source, around
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.arguments import several
 from pgqueue.model.body_type import BodyType
@@ -18,6 +20,9 @@ from pgqueue.model.encoding import are_bodies_alone, encode, encode_bodies
 from pgqueue.model.handler import Handler
 from pgqueue.model.message import Message, OnConflict, SequenceNumber
 from pgqueue.statements import sending
+
+#: How many messages are encoded at a time, where the server can store others meanwhile.
+PART = 200
 
 
 def send(
@@ -40,12 +45,12 @@ def send(
 def send_batch(
     queue: str,
     messages: Iterable[Message],
-    where: Executor,
+    where: Shared | Source | Members,
     body_type: BodyType | None = None,
     on_conflict: OnConflict = "ignore",
     interceptors: Interceptors | None = None,
 ) -> Flow[list[SequenceNumber]]:
-    """Send messages in one statement, with one span."""
+    """Send messages in one round trip, with one span."""
     given = several("messages", messages, of="messages")
     if not given:
         return []
@@ -54,13 +59,31 @@ def send_batch(
         return (yield from around(interceptors, "send_batch", given, store))
     with telemetry.recorder().sending(queue, len(given)) as sent:
         if sent.trace is None and on_conflict == "ignore" and are_bodies_alone(given):
-            statement = sending.send_bodies(queue, encode_bodies(given, body_type))
+            numbers = yield from _send_bodies(queue, given, where, body_type)
         else:
             encoded = [encode(message, sent.trace, body_type) for message in given]
-            statement = sending.send_batch(queue, encoded, on_conflict)
-        numbers = yield from where.execute(statement)
+            numbers = yield from where.execute(sending.send_batch(queue, encoded, on_conflict))
         sent.stored(numbers)
     return numbers
+
+
+def _send_bodies(
+    queue: str, messages: Sequence[Message], where: Shared | Source | Members, body_type: BodyType | None
+) -> Flow[list[SequenceNumber]]:
+    """Send bodies alone. In a transaction of ours, a part is encoded while the server stores the one before.
+
+    Bodies with a type are not: a transaction would be open while code of an application encodes them. Nor are messages
+    with keys: two calls could lock the same keys, each in another order.
+    """
+    if body_type is not None or not where.pipelines or len(messages) < 2 * PART:
+        return (yield from where.execute(sending.send_bodies(queue, encode_bodies(messages, body_type))))
+    parts = (messages[start : start + PART] for start in range(0, len(messages), PART))
+    line = yield from cast(Source, where).line()
+    try:
+        numbers = yield from line.pipeline(sending.send_bodies(queue, encode_bodies(part)) for part in parts)
+    finally:
+        yield from line.release()
+    return list(chain.from_iterable(numbers))
 
 
 def process(

@@ -125,6 +125,7 @@ class SharedOwner:
     """A Session or a Connection in whose transaction we take part. A deadline closes the connection of its driver."""
 
     quietly = QUIETLY
+    pipelines = False
 
     def __init__(self, owner: AnyOwner, deadlines: Deadlines) -> None:
         self._owner = owner

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import psycopg_pool
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import TransactionStatus
 
 from pgqueue.errors import (
     InvalidStateError,
@@ -22,7 +22,7 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.statements import Statement
 from pgqueue.transports import cursors, forking, handles
-from pgqueue.transports.cursors import end_transaction, execute, execute_after
+from pgqueue.transports.cursors import end_transaction, execute, execute_after, is_in_a_pipeline
 from pgqueue.transports.deadlines import DEFAULT, LAST_STEP, Deadlines, time_left
 from pgqueue.transports.drivers import PSYCOPG
 from pgqueue.transports.drivers.over_psycopg import has_pending_input
@@ -74,10 +74,6 @@ ENVIRONMENT_VARIABLES = {
     "client_encoding": "PGCLIENTENCODING",
     "connect_timeout": "PGCONNECT_TIMEOUT",
 }
-
-
-def is_in_a_pipeline(connection: AnyConnection) -> bool:
-    return bool(connection.pgconn.pipeline_status != PipelineStatus.OFF)
 
 
 def refuse_a_pipeline(connection: AnyConnection) -> None:

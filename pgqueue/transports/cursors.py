@@ -7,7 +7,8 @@ Results are binary where possible, so the DateStyle and IntervalStyle of the ses
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
 from psycopg.postgres import register_default_adapters
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, PipelineStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.array import register_all_arrays
@@ -95,6 +96,39 @@ def execute_after(connection: AnyConnection, commands: Sequence[str], statement:
     with translated(connection):
         rows = yield partial(run, connection, [*commands, statement.text()])
     return statement.read(rows)
+
+
+def execute_pipelined(connection: AnyConnection, statements: Iterable[Statement[T]]) -> Flow[list[T]]:
+    """Run statements in one transaction and one round trip, each made while the server runs the one before.
+
+    If one cannot be made, or fails, the transaction is left open, to be rolled back.
+    """
+    running: list[tuple[Statement[T], AnyCursor]] = []
+    pipeline = connection.pipeline()
+    is_asynchronous = isinstance(connection, psycopg.AsyncConnection)
+    leave = partial(pipeline.__aexit__ if is_asynchronous else pipeline.__exit__, None, None, None)
+    with translated(connection):
+        yield pipeline.__aenter__ if is_asynchronous else pipeline.__enter__
+        try:
+            yield partial(cursor(connection).execute, "begin")
+            for statement in statements:
+                ours = cursor(connection)
+                yield partial(ours.execute, statement.sql, statement.parameters, binary=True)
+                running.append((statement, ours))
+            yield partial(cursor(connection).execute, "commit")
+        except BaseException:
+            with suppress(psycopg.Error):  # errors that follow from the first one
+                yield leave
+            raise
+        yield leave
+        results = []
+        for statement, ours in running:
+            results.append(statement.read((yield ours.fetchall)))
+    return results
+
+
+def is_in_a_pipeline(connection: AnyConnection) -> bool:
+    return bool(connection.pgconn.pipeline_status != PipelineStatus.OFF)
 
 
 def end_transaction(connection: AnyConnection, commands: Sequence[str], reset: Sequence[str] = ()) -> Flow[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
 from pgqueue.flows import Begun, Flow, Line, Shared, Source
@@ -73,3 +74,6 @@ class _Line(_Executor):
     def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
         renamed = None if statement is None else self._renamed(statement)
         return cast("Flow[T | None]", self._below.exchange(renamed, commit=commit))
+
+    def pipeline(self, statements: Iterable[Statement[T]]) -> Flow[list[T]]:
+        return cast("Flow[list[T]]", self._below.pipeline(map(self._renamed, statements)))

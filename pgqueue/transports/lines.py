@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from psycopg.pq import TransactionStatus
 from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows import Flow
 from pgqueue.statements import Statement
-from pgqueue.transports.cursors import end_transaction, execute_after
+from pgqueue.transports.cursors import end_transaction, execute_after, execute_pipelined, is_in_a_pipeline
 from pgqueue.transports.deadlines import Deadlines
 from pgqueue.transports.translation import translated
 
@@ -40,10 +40,16 @@ class ConnectionLine:
             before = ["commit", "begin"] if commit else ["begin"]
             return (yield from execute_after(self._connection, before, statement))
 
+    def pipeline(self, statements: Iterable[Statement[T]]) -> Flow[list[T]]:
+        with self._deadlines.limited(self._connection, self._deadlines.begin()):
+            return (yield from execute_pipelined(self._connection, statements))
+
     def release(self) -> Flow[None]:
         connection = self._connection
         try:
             with translated(), self._deadlines.ending(connection):
+                if is_in_a_pipeline(connection):
+                    yield connection.close  # an interrupted call could not leave it
                 if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
                     yield connection.rollback
                 if self._restore and not connection.closed:

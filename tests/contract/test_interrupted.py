@@ -15,6 +15,7 @@ import pytest
 
 from pgqueue import Message, ReceivedMessage, ReceiveState
 from pgqueue.errors import CommitInDoubtError, PGQueueError, SendError
+from pgqueue.flows.traced import PART
 from tests.contract.interpreter import meant
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
 from tests.contract.sources import WORKPLACES
@@ -150,6 +151,22 @@ def test_a_sender_that_is_interrupted_does_not_guess(either: World, how: str, wh
                     outcome = failure
         if not isinstance(outcome, CommitInDoubtError):
             assert (at in either.bodies()) is not isinstance(outcome, PGQueueError)
+
+
+@when_it_comes
+@however
+def test_many_bodies_of_one_call(own: World, how: str, when: str) -> None:
+    """All are stored, or none, and the next call gets a connection that works."""
+    with own.sources.fresh_client(own.mode.client) as client:
+        queue = client.queue(own.name)
+        for interruption in interruptions(INTERRUPTIONS[own.mode.face][how], when):
+            with interruption.coming():
+                queue.send_batch(map(Message, range(3 * PART)))
+            queue.send(Message("next"))
+            bodies = [message.body for message in queue.peek(max_messages=4 * PART)]
+            assert bodies in (["next"], [*range(3 * PART), "next"])
+            assert interruption.has_come or len(bodies) > 1
+            client.purge_queue(own.name)
 
 
 @however

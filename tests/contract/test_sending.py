@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgqueue import Message
-from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, MessageSizeExceededError
+from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, MessageSizeExceededError, QueueFullError
+from pgqueue.flows.traced import PART
 from pgqueue.model.cipher import is_encrypted
 from tests.contract.world import World
 from tests.fields import TEXT_VALUES
@@ -48,6 +49,8 @@ EMPTY_FIELDS: dict[str, Any] = {
 }
 
 FIELDS = [*ALL_FIELDS]
+
+OF_THE_QUEUE = "from pgqueue.message join pgqueue.queue on queue.id = queue_id where name = %s"
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
@@ -164,17 +167,64 @@ def test_a_savepoint_takes_back_what_was_sent_in_it_and_nothing_else(caller: Wor
     assert caller.bodies() == ["before", "after"]
 
 
-def test_ten_thousand_are_sent_in_one_statement(own: World) -> None:
+def test_ten_thousand_are_sent_in_one_transaction(own: World) -> None:
     numbers = own.queue.send_batch(Message(number) for number in range(10_000))
     assert len(set(numbers)) == 10_000
     assert numbers == sorted(numbers)
-    statements = own.look(
-        "select count(distinct (message.xmin::text, message.cmin::text)), count(*) from pgqueue.message"
-        " join pgqueue.queue on queue.id = queue_id where name = %s",
-        own.name,
-    )
-    assert statements == [(1, 10_000)]
+    assert transactions_and_messages(own) == [(1, 10_000)]
     assert own.receive().body == 0
+    own.client.purge_queue(own.name)
+
+
+def test_keys_are_sent_in_one_statement_however_many_they_are(own: World) -> None:
+    own.queue.send_batch(Message(number, message_id=str(number)) for number in range(3 * PART))
+    assert commands_of(own) == 1
+    own.client.purge_queue(own.name)
+
+
+def test_bodies_of_a_type_are_sent_in_one_statement(own: World) -> None:
+    own.client.queue(own.name, body_type=int).send_batch(Message(number) for number in range(3 * PART))
+    assert commands_of(own) == 1
+    own.client.purge_queue(own.name)
+
+
+def test_many_bodies_are_sent_in_parts_where_the_transaction_is_ours(own: World) -> None:
+    own.queue.send_batch(Message(number) for number in range(2 * PART - 1))
+    assert commands_of(own) == 1
+    own.client.purge_queue(own.name)
+    own.queue.send_batch(Message(number) for number in range(2 * PART + 1))
+    assert commands_of(own) == 3
+    assert own.bodies() == list(range(2 * PART + 1))
+    own.client.purge_queue(own.name)
+
+
+def test_many_bodies_are_sent_in_a_callers_transaction(caller: World) -> None:
+    with caller.transaction() as transaction:
+        caller.queue.send_batch((Message(number) for number in range(3 * PART)), transaction=transaction.handle)
+        transaction.rollback()
+    assert caller.bodies() == []
+
+
+@pytest.mark.parametrize("place", [0, PART, 3 * PART - 1])
+def test_one_bad_body_and_nothing_of_many_is_stored(own: World, place: int, caplog: pytest.LogCaptureFixture) -> None:
+    bodies: list[Any] = list(range(3 * PART))
+    bodies[place] = object()
+    with pytest.raises(MessageNotSerializableError, match="body is object"):
+        own.queue.send_batch(map(Message, bodies))
+    assert own.bodies() == []
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("most", [PART // 2, PART + 1, 3 * PART - 1])
+def test_a_queue_that_becomes_full_takes_nothing_of_many(
+    own: World, most: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    own.client.update_queue(own.name, max_queue_length=most)
+    with pytest.raises(QueueFullError, match=f"holds {most // PART * PART} of {most}"):
+        own.queue.send_batch(map(Message, range(3 * PART)))
+    assert own.bodies() == []
+    assert not caplog.records
+    assert len(own.queue.send_batch(map(Message, range(most)))) == most
     own.client.purge_queue(own.name)
 
 
@@ -288,3 +338,15 @@ def test_a_bad_argument_of_a_receive_is_named_and_nothing_is_locked(either: Worl
     (argument,) = arguments
     assert f"{argument} must be" in str(refusal.value)
     assert either.receive().delivery_count == 1
+
+
+def transactions_and_messages(world: World) -> list[tuple[Any, ...]]:
+    return world.look(f"select count(distinct message.xmin::text), count(*) {OF_THE_QUEUE}", world.name)
+
+
+def commands_of(world: World) -> int:
+    """The statements that have stored the messages of the queue."""
+    [(commands,)] = world.look(
+        f"select count(distinct (message.xmin::text, message.cmin::text)) {OF_THE_QUEUE}", world.name
+    )
+    return int(commands)

@@ -78,6 +78,7 @@ class Server:
     """Plays the database: stores what it receives, unless a failure is due, and answers about transactions."""
 
     is_one_connection = False
+    pipelines = False
     schema = "pgqueue"
     interceptors: Any = None
 

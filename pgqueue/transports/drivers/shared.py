@@ -23,6 +23,7 @@ class SharedConnection:
     """A caller's connection, in whose transaction we take part. A deadline closes it: its state is then unknown."""
 
     quietly = QUIETLY
+    pipelines = False
 
     def __init__(self, driver: Driver, connection: AnyConnection, deadlines: Deadlines) -> None:
         driver.require_transaction(connection)
