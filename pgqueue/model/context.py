@@ -174,8 +174,9 @@ class ReceiveContext:
 
     @property
     def calls_back(self) -> bool:
-        """Whether any callback is registered."""
-        return self._callbacks is not None
+        """Whether a callback runs before the delivery is settled."""
+        callbacks = self._callbacks
+        return callbacks is not None and (Event.COMPLETE in callbacks or Event.ABANDON in callbacks)
 
     @property
     def may_refuse_completion(self) -> bool:

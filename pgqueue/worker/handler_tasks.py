@@ -163,7 +163,7 @@ class HandlerTasks:
         return Chain(transactions.begin, self._ahead) if transactions and self._options.transaction_batch == 1 else None
 
     def _start_task(self, messages: Sequence[LockedMessage], chain: Chain | None) -> None:
-        spec = replace(self._spec, transactions=chain or self._spec.transactions)
+        spec = self._spec if chain is None else replace(self._spec, transactions=chain)
         task = self._run(self._handle(messages, spec), chain, len(messages))
         if len(messages) == 1:  # several end with their transaction, and are then handled one by one
             call_on_fault(messages[0].context, partial(self._cancel, task))
@@ -210,14 +210,14 @@ class HandlerTasks:
 
     async def _call(self, handler: Handler, *arguments: Any) -> Any:
         if handler.is_coroutine:
-            return await self._awaited(handler(*arguments))
+            return await self._limited(handler(*arguments))
         thread = self._idle_thread()
         try:
-            result = await self._awaited(thread.call(partial(handler, *arguments)))
+            result = await self._limited(thread.call(partial(handler, *arguments)))
         except HandlerTimeoutError:
             thread.is_overdue = True
             raise
-        return await self._awaited(result) if hasattr(result, "__await__") else result
+        return await self._limited(result) if hasattr(result, "__await__") else result
 
     def _idle_thread(self) -> PlainThread:
         for thread in self._threads:
@@ -226,13 +226,17 @@ class HandlerTasks:
         self._threads.append(PlainThread())
         return self._threads[-1]
 
-    async def _awaited(self, handling: Awaitable[Any]) -> Any:
+    def _limited(self, handling: Awaitable[Any]) -> Awaitable[Any]:
         limit = self._options.handler_timeout
-        deadline = asyncio.timeout(limit.total_seconds() if limit else None)
-        try:
-            async with deadline:
-                return await handling
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise
-            raise HandlerTimeoutError(f"the handler has not returned within {limit}") from error
+        return _within(limit, handling) if limit else handling
+
+
+async def _within(limit: timedelta, handling: Awaitable[Any]) -> Any:
+    deadline = asyncio.timeout(limit.total_seconds())
+    try:
+        async with deadline:
+            return await handling
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise
+        raise HandlerTimeoutError(f"the handler has not returned within {limit}") from error
