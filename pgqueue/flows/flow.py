@@ -99,7 +99,7 @@ class Executor(Protocol):
 class Shared(Executor, Protocol):
     """A caller's transaction: we run statements in it, and never end it."""
 
-    #: False: it is not ours to send its COMMIT in a pipeline.
+    #: Whether statements may run in a transaction of ours instead, in a pipeline: they may not.
     pipelines: bool
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
@@ -152,7 +152,7 @@ class Line(Protocol):
     def pipeline(self, statements: Iterable[Statement[T]]) -> Flow[list[T]]:
         """In one round trip: run statements in a transaction, each made while the server runs the one before.
 
-        If one cannot be made, or fails, nothing is committed.
+        Nothing is committed if the server refuses one, or if one cannot be made.
         """
 
     def release(self) -> Flow[None]:

@@ -10,12 +10,14 @@ from typing import Any, cast
 import tenacity
 
 from pgqueue import telemetry
+from pgqueue.errors import PGQueueError
 from pgqueue.flows import processing
 from pgqueue.flows.fan_in import Members
 from pgqueue.flows.flow import Executor, Flow, Interceptors, Shared, Source, around
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.arguments import several
 from pgqueue.model.body_type import BodyType
+from pgqueue.model.context import was_refused
 from pgqueue.model.encoding import are_bodies_alone, encode, encode_bodies
 from pgqueue.model.handler import Handler
 from pgqueue.model.message import Message, OnConflict, SequenceNumber
@@ -75,10 +77,19 @@ def _send_bodies(
     Bodies with a type are not: a transaction would be open while code of an application encodes them. Nor are messages
     with keys: two calls could lock the same keys, each in another order.
     """
-    if body_type is not None or not where.pipelines or len(messages) < 2 * PART:
-        return (yield from where.execute(sending.send_bodies(queue, encode_bodies(messages, body_type))))
+    if body_type is None and where.pipelines and len(messages) >= 2 * PART:
+        try:
+            return (yield from _send_parts(queue, messages, cast(Source, where)))
+        except PGQueueError as error:
+            if not was_refused(error):
+                raise
+    # Also after a refusal, which then names the place of a message among all.
+    return (yield from where.execute(sending.send_bodies(queue, encode_bodies(messages, body_type))))
+
+
+def _send_parts(queue: str, messages: Sequence[Message], source: Source) -> Flow[list[SequenceNumber]]:
     parts = (messages[start : start + PART] for start in range(0, len(messages), PART))
-    line = yield from cast(Source, where).line()
+    line = yield from source.line()
     try:
         numbers = yield from line.pipeline(sending.send_bodies(queue, encode_bodies(part)) for part in parts)
     finally:

@@ -175,8 +175,7 @@ class ReceiveContext:
     @property
     def calls_back(self) -> bool:
         """Whether a callback runs before the delivery is settled."""
-        callbacks = self._callbacks
-        return callbacks is not None and (Event.COMPLETE in callbacks or Event.ABANDON in callbacks)
+        return self._callbacks is not None and (Event.COMPLETE in self._callbacks or Event.ABANDON in self._callbacks)
 
     @property
     def may_refuse_completion(self) -> bool:

@@ -30,6 +30,8 @@ CALL = re.compile(r"pgqueue\.(\w+)\(\s*…")
 ONE_CALL = re.compile(r"select [^(]+\((%\(\w+\)s::\w+(, )?)+\)")
 CAST = re.compile(r"::\w+")
 
+PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
+
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -53,6 +55,12 @@ class Statement(NamedTuple, Generic[T]):
         write = write or literal
         return _for_literals(self.sql) % {name: write(value) for name, value in self.parameters.items()}
 
+    def numbered(self) -> tuple[str, list[str | None]]:
+        """The SQL with placeholders ``$1``, ``$2`` and so on, and the text of each parameter."""
+        sql, names = numbered(self.sql)
+        values = [self.parameters[name] for name in names]
+        return sql, [None if value is None else as_text(value) for value in values]
+
 
 def call(
     sql: LiteralString, read: Callable[[Sequence[Row]], T], known: Mapping[str, Any] = NOTHING, /, **given: Any
@@ -69,6 +77,14 @@ def call(
     for name, check in checks:
         given[name] = check(name, given[name])
     return Statement(text, {**known, **given} if given else known, read)
+
+
+@cache
+def numbered(sql: str, place: str = "${}") -> tuple[str, Sequence[str]]:
+    """The SQL with placeholders by number, and the names of the parameters in that order."""
+    names = list(dict.fromkeys(PLACEHOLDER.findall(sql)))
+    places = {name: place.format(number) for number, name in enumerate(names, 1)}
+    return PLACEHOLDER.sub(lambda found: places[found[1]], sql).replace("%%", "%"), names
 
 
 @cache

@@ -331,8 +331,9 @@ class EngineSource(NotifyListenerOwner):
         return begin_on(self._connect, self._deadlines)
 
     def line(self) -> Flow[Line]:
-        connection, driver = yield from self._take(self._deadlines.begin())
-        return ConnectionLine(driver, connection.close, self._deadlines)
+        until = self._deadlines.begin()
+        connection, driver = yield from self._take(until)
+        return ConnectionLine(driver, connection.close, self._deadlines, until)
 
     def close(self) -> Flow[None]:
         """The engine is the caller's, and stays open."""

@@ -284,12 +284,18 @@ class PoolSource(NotifyListenerOwner):
             raise
 
     def line(self) -> Flow[Line]:
-        connection = yield from self._take(self._deadlines.begin())
+        until = self._deadlines.begin()
+        connection = yield from self._take(until)
         cursors.take_kept(connection)
-        restore = not connection.autocommit
-        if restore:
-            yield partial(connection.set_autocommit, True)
-        return ConnectionLine(connection, partial(self._pool.putconn, connection), self._deadlines, restore=restore)
+        give_back = partial(self._pool.putconn, connection)
+        line = ConnectionLine(connection, give_back, self._deadlines, until, restore=not connection.autocommit)
+        try:
+            if not connection.autocommit:
+                yield partial(connection.set_autocommit, True)
+        except BaseException:
+            yield from line.release()
+            raise
+        return line
 
     def close(self) -> Flow[None]:
         yield self.stop_listening

@@ -7,8 +7,8 @@ Results are binary where possible, so the DateStyle and IntervalStyle of the ses
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from psycopg.rows import tuple_row
 from psycopg.types.array import register_all_arrays
 from psycopg.types.string import TextBinaryLoader, TextLoader
 
-from pgqueue.errors import logger
+from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows import Flow
 from pgqueue.statements import Statement
 from pgqueue.transports.translation import translated
@@ -53,6 +53,9 @@ READ_ONCE = (b"client_encoding", b"TimeZone", b"IntervalStyle")
 
 #: Cursors by statement, each with the session settings it has read.
 Kept = dict[str, tuple[tuple[bytes | None, ...], AnyCursor]]
+
+#: The SQL of a command of a pipeline, and the texts of its parameters.
+Command = tuple[bytes, Sequence[bytes | None]]
 
 #: The attribute of an idle connection that holds its cursors.
 KEPT = "_pgqueue_cursors"
@@ -101,30 +104,22 @@ def execute_after(connection: AnyConnection, commands: Sequence[str], statement:
 def execute_pipelined(connection: AnyConnection, statements: Iterable[Statement[T]]) -> Flow[list[T]]:
     """Run statements in one transaction and one round trip, each made while the server runs the one before.
 
-    If one cannot be made, or fails, the transaction is left open, to be rolled back.
+    If one cannot be made, or is refused, the transaction is left open, to be rolled back. After any other error the
+    connection is left in the pipeline.
     """
-    running: list[tuple[Statement[T], AnyCursor]] = []
-    pipeline = connection.pipeline()
-    is_asynchronous = isinstance(connection, psycopg.AsyncConnection)
-    leave = partial(pipeline.__aexit__ if is_asynchronous else pipeline.__exit__, None, None, None)
+    reads = []
+
+    def commands() -> Iterator[Command]:
+        yield b"begin", []
+        for statement in statements:
+            reads.append(statement.read)
+            sql, values = statement.numbered()
+            yield sql.encode(), [None if value is None else value.encode(connection.info.encoding) for value in values]
+        yield b"commit", []
+
     with translated(connection):
-        yield pipeline.__aenter__ if is_asynchronous else pipeline.__enter__
-        try:
-            yield partial(cursor(connection).execute, "begin")
-            for statement in statements:
-                ours = cursor(connection)
-                yield partial(ours.execute, statement.sql, statement.parameters, binary=True)
-                running.append((statement, ours))
-            yield partial(cursor(connection).execute, "commit")
-        except BaseException:
-            with suppress(psycopg.Error):  # errors that follow from the first one
-                yield leave
-            raise
-        yield leave
-        results = []
-        for statement, ours in running:
-            results.append(statement.read((yield ours.fetchall)))
-    return results
+        _, *found, _ = yield partial(_waited(connection), connection, _pipelined(connection, commands()))
+    return [read(rows) for read, rows in zip(reads, found, strict=True)]
 
 
 def is_in_a_pipeline(connection: AnyConnection) -> bool:
@@ -171,44 +166,79 @@ def run(connection: AnyConnection, commands: Sequence[str], needed: int | None =
     Raises what psycopg raises for the first that fails; those after it do not run. If only so many are ``needed``, a
     later one that fails closes the connection instead.
     """
-    send = _run_async if isinstance(connection, psycopg.AsyncConnection) else _run
     needed = len(commands) if needed is None else needed
-    return send(connection, "; ".join(commands).encode(connection.info.encoding), needed)
+    text = "; ".join(commands).encode(connection.info.encoding)
+    return _waited(connection)(connection, _run(connection, text, needed))
 
 
-def _run(connection: AnyConnection, text: bytes, needed: int) -> list[Any]:
+def _waited(connection: AnyConnection) -> Callable[[AnyConnection, PQGen[Any]], Any]:
+    """How to wait for the server: a function, or a coroutine function."""
+    return _wait_async if isinstance(connection, psycopg.AsyncConnection) else _wait
+
+
+def _wait(connection: AnyConnection, generator: PQGen[T]) -> T:
     with connection.lock:
-        return _rows(connection, connection.wait(_results(connection, text)), needed)
+        result: T = connection.wait(generator)
+        return result
 
 
-async def _run_async(connection: AnyConnection, text: bytes, needed: int) -> list[Any]:
+async def _wait_async(connection: AnyConnection, generator: PQGen[T]) -> T:
     async with connection.lock:
-        return _rows(connection, await connection.wait(_results(connection, text)), needed)
+        result: T = await connection.wait(generator)
+        return result
 
 
-def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
-    connection.pgconn.send_query(text)
-    results: list[PGresult] = yield from generators.execute(connection.pgconn)
-    return results
-
-
-def _rows(connection: AnyConnection, results: list[PGresult], needed: int) -> list[Any]:
-    """The rows of the last command needed.
+def _run(connection: AnyConnection, text: bytes, needed: int) -> PQGen[list[Any]]:
+    """Return the rows of the last command needed.
 
     A failure ends them, and the first counts: a connection that ends may add another. PgBouncer does.
     """
+    connection.pgconn.send_query(text)
+    results = yield from generators.execute(connection.pgconn)
     failed = len(results)
     if _has_failed(results[-1]):
         failed = next(n for n, result in enumerate(results) if _has_failed(result))
     if failed < needed:
         raise error_from_result(results[failed], encoding=connection.info.encoding)
-    transformer = Transformer.from_context(_Context(connection))
-    transformer.set_pgresult(results[needed - 1])
-    rows = transformer.load_rows(0, results[needed - 1].ntuples, tuple)
+    [rows] = _rows(connection, [results[needed - 1]])
     if failed < len(results):
         logger.debug("a connection is closed: what followed the last command that counts has failed")
         connection.pgconn.finish()
     return rows
+
+
+def _pipelined(connection: AnyConnection, commands: Iterable[Command]) -> PQGen[list[list[Any]]]:
+    """Return the rows of each command, all in one round trip. Those after one that cannot be made are not sent."""
+    pgconn = connection.pgconn
+    pgconn.enter_pipeline_mode()
+    answers: list[Sequence[PGresult]] = []
+    sent = 0
+    unmade: PGQueueError | None = None
+    try:
+        for text, values in commands:
+            send = partial(pgconn.send_query_params, text, values)
+            answers += yield from generators.pipeline_communicate(pgconn, deque([send]))
+            sent += 1
+    except PGQueueError as error:
+        unmade = error
+    answers += yield from generators.pipeline_communicate(pgconn, deque([pgconn.pipeline_sync]))
+    while len(answers) <= sent:
+        answers.append((yield from generators.fetch_many(pgconn)))
+    pgconn.exit_pipeline_mode()
+    results = [answer[-1] for answer in answers[:sent]]
+    for result in results:
+        if _has_failed(result):
+            raise error_from_result(result, encoding=connection.info.encoding)
+    if unmade is not None:
+        raise unmade
+    return list(_rows(connection, results))
+
+
+def _rows(connection: AnyConnection, results: Iterable[PGresult]) -> Iterator[list[Any]]:
+    transformer = Transformer.from_context(_Context(connection))
+    for result in results:
+        transformer.set_pgresult(result)
+        yield transformer.load_rows(0, result.ntuples, tuple)
 
 
 def _has_failed(result: PGresult) -> bool:

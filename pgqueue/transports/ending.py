@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -42,6 +43,16 @@ def end_statement(connection: AnyConnection) -> Flow[None]:
         logger.debug("the connection broke while a statement was ended on it: %s", failure)
     if _is_active(connection):
         yield connection.close
+
+
+def end_pipeline(connection: AnyConnection) -> Flow[None]:
+    """As :func:`end_statement`, for all statements of a pipeline. The connection is closed then."""
+    try:
+        with suppress(psycopg.Error):  # it is broken
+            connection.pgconn.pipeline_sync()
+            yield from end_statement(connection)
+    finally:
+        connection.pgconn.finish()
 
 
 def _cancel(connection: AnyConnection) -> Flow[None]:

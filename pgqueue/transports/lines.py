@@ -13,6 +13,7 @@ from pgqueue.flows import Flow
 from pgqueue.statements import Statement
 from pgqueue.transports.cursors import end_transaction, execute_after, execute_pipelined, is_in_a_pipeline
 from pgqueue.transports.deadlines import Deadlines
+from pgqueue.transports.ending import end_pipeline
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -22,14 +23,24 @@ AnyConnection = Any
 
 
 class ConnectionLine:
-    """The connection is in autocommit mode, so we write BEGIN and COMMIT ourselves."""
+    """The connection is in autocommit mode, so we write BEGIN and COMMIT ourselves.
+
+    ``until`` is the deadline of the call that has taken it, for a pipeline.
+    """
 
     def __init__(
-        self, connection: AnyConnection, give_back: Callable[[], Any], deadlines: Deadlines, *, restore: bool = False
+        self,
+        connection: AnyConnection,
+        give_back: Callable[[], Any],
+        deadlines: Deadlines,
+        until: float,
+        *,
+        restore: bool = False,
     ) -> None:
         self._connection = connection
         self._deadlines = deadlines
         self._give_back = give_back
+        self._until = until
         self._restore = restore
 
     def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
@@ -41,15 +52,24 @@ class ConnectionLine:
             return (yield from execute_after(self._connection, before, statement))
 
     def pipeline(self, statements: Iterable[Statement[T]]) -> Flow[list[T]]:
-        with self._deadlines.limited(self._connection, self._deadlines.begin()):
-            return (yield from execute_pipelined(self._connection, statements))
+        try:
+            with self._deadlines.limited(self._connection, self._until):
+                return (yield from execute_pipelined(self._connection, statements))
+        except BaseException:
+            if is_in_a_pipeline(self._connection):
+                yield from end_pipeline(self._connection)
+            raise
 
     def release(self) -> Flow[None]:
+        try:
+            yield from self._leave_idle()
+        finally:
+            yield self._give_back
+
+    def _leave_idle(self) -> Flow[None]:
         connection = self._connection
         try:
             with translated(), self._deadlines.ending(connection):
-                if is_in_a_pipeline(connection):
-                    yield connection.close  # an interrupted call could not leave it
                 if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
                     yield connection.rollback
                 if self._restore and not connection.closed:
@@ -57,4 +77,5 @@ class ConnectionLine:
         except PGQueueError as failure:
             logger.debug("the rollback failed; the database rolls back when the connection ends: %s", failure)
         finally:
-            yield self._give_back
+            if self._restore and connection.autocommit:
+                connection.pgconn.finish()  # its next user would work without transactions

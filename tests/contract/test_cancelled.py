@@ -11,6 +11,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgqueue import Message, ReceiveState
 from pgqueue.aio import Queue, QueueClient, ReceivedMessage, process
+from pgqueue.flows.traced import PART
 from pgqueue.testing import Database
 
 #: In so many turns of a loop everything here is done; if not, the rest of the turns is as good as these.
@@ -67,6 +68,22 @@ async def test_a_task_that_is_cancelled_is_not_guessed_about(queue: Queue, call:
         assert task.cancelled() or task.exception() is None
         outcomes.add(task.cancelled())
         await assert_that_it_is_known(queue, received)
+    assert True in outcomes
+
+
+async def test_many_bodies_are_all_stored_or_none(queue: Queue) -> None:
+    bodies = list(range(3 * PART))
+    outcomes = set()
+    for turn in range(TURNS):
+        task = asyncio.ensure_future(queue.send_batch(map(Message, bodies)))
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        stored = [message.body for message in await queue.peek(max_messages=1000)]
+        assert stored in (([], bodies) if task.cancelled() else (bodies,))
+        outcomes.add(task.cancelled())
+        await queue.receive_and_delete(max_messages=1000)
     assert True in outcomes
 
 

@@ -12,12 +12,15 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
 
-from pgqueue import Message, ReceivedMessage, ReceiveState
+from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState
 from pgqueue.errors import CommitInDoubtError, PGQueueError, SendError
 from pgqueue.flows.traced import PART
+from pgqueue.testing import Database
 from tests.contract.interpreter import meant
-from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
+from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, AnyError, interruptions
 from tests.contract.sources import WORKPLACES
 from tests.contract.transactions import Transaction
 from tests.contract.world import MINUTE, OWN, SHARED, World
@@ -167,6 +170,18 @@ def test_many_bodies_of_one_call(own: World, how: str, when: str) -> None:
             assert bodies in (["next"], [*range(3 * PART), "next"])
             assert interruption.has_come or len(bodies) > 1
             client.purge_queue(own.name)
+
+
+@when_it_comes
+def test_a_pool_gets_its_connection_back_as_it_was(database: Database, when: str) -> None:
+    with ConnectionPool(database.dsn, min_size=1, max_size=1, timeout=60) as pool, QueueClient(pool) as client:
+        client.create_queue("q")
+        for interruption in interruptions(AnyError, when):
+            with interruption.coming():
+                client.queue("q").send_batch(map(Message, range(2 * PART)))
+            with pool.connection() as connection:
+                assert not connection.autocommit
+                assert connection.info.transaction_status == TransactionStatus.IDLE
 
 
 @however

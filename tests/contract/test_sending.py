@@ -215,12 +215,21 @@ def test_one_bad_body_and_nothing_of_many_is_stored(own: World, place: int, capl
     assert not caplog.records
 
 
+def test_one_of_many_that_is_too_large_is_named_by_its_place_among_all(own: World) -> None:
+    own.client.update_queue(own.name, max_message_size=100)
+    bodies: list[Any] = list(range(3 * PART))
+    bodies[PART + 2] = "x" * 200
+    with pytest.raises(MessageSizeExceededError, match=f"message {PART + 3} "):
+        own.queue.send_batch(map(Message, bodies))
+    assert own.bodies() == []
+
+
 @pytest.mark.parametrize("most", [PART // 2, PART + 1, 3 * PART - 1])
 def test_a_queue_that_becomes_full_takes_nothing_of_many(
     own: World, most: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     own.client.update_queue(own.name, max_queue_length=most)
-    with pytest.raises(QueueFullError, match=f"holds {most // PART * PART} of {most}"):
+    with pytest.raises(QueueFullError, match=f"holds 0 of {most}"):
         own.queue.send_batch(map(Message, range(3 * PART)))
     assert own.bodies() == []
     assert not caplog.records

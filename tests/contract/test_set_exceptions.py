@@ -6,7 +6,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -14,6 +14,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState, process
+from pgqueue.flows.traced import PART
 from pgqueue.testing import Database
 from tests.contract.sources import CLIENTS, FACES
 from tests.patience import eventually
@@ -31,7 +32,7 @@ begin
     return null;
 end
 $$;
-create trigger gate before delete on pgqueue.message execute function wait_at_the_gate();
+create trigger gate before insert or delete on pgqueue.message execute function wait_at_the_gate();
 """
 
 OTHERS_AT_WORK = """
@@ -104,6 +105,26 @@ def test_a_statement_that_is_interrupted_is_over_before_anybody_asks(
         assert state is ReceiveState.RECEIVED
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("face", FACES)
+def test_parts_of_a_batch_that_is_interrupted_are_not_stored_later(database: Database, face: str, client: str) -> None:
+    """Its COMMIT waits for them. They are few: a server that could not send their answers would end by itself."""
+    with (
+        closing(FACES[face](database)) as sources,
+        sources.fresh_client(client) as made,
+        database.connect(autocommit=True) as gatekeeper,
+    ):
+        made.create_queue("q")
+        gatekeeper.execute(GATE)
+        gatekeeper.execute("select pg_advisory_lock(1)")
+        with _interrupting(lambda: made.queue("q").send_batch(map(Message, range(2 * PART)))) as raised:
+            eventually(lambda: gatekeeper.execute(BLOCKED).fetchall())
+        assert [type(error) for error in raised] == [SetError]
+        gatekeeper.execute("select pg_advisory_unlock(1)")
+        eventually(lambda: not gatekeeper.execute(OTHERS_AT_WORK).fetchall())
+        assert made.queue("q").peek() == []
+
+
 def test_a_connection_that_was_given_goes_on_after_a_statement_that_was_interrupted(database: Database) -> None:
     with (
         QueueClient(database.dsn) as client,
@@ -126,8 +147,12 @@ def test_a_connection_that_was_given_goes_on_after_a_statement_that_was_interrup
 
 
 @contextmanager
-def _interrupting(call: Callable[[], object]) -> Iterator[None]:
-    """Calls in a thread, where an error is raised at the end of the block, while psycopg waits for an answer."""
+def _interrupting(call: Callable[[], object]) -> Iterator[list[Exception]]:
+    """Calls in a thread, where an error is raised at the end of the block, while psycopg waits for an answer.
+
+    Yields a list that then holds what the call has raised.
+    """
+    raised: list[Exception] = []
     now = threading.Event()
 
     def interrupted(waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -144,15 +169,15 @@ def _interrupting(call: Callable[[], object]) -> Iterator[None]:
         for kind in (psycopg.Connection, psycopg.AsyncConnection):
             wait: Any = kind.wait
             patch.setattr(kind, "wait", lambda self, waiting, wait=wait, **how: wait(self, interrupted(waiting), **how))
-        thread = _started(call)
-        yield
+        thread = _started(call, raised)
+        yield raised
         now.set()
         thread.join()
     assert not now.is_set()
 
 
 def _interrupted(call: Callable[[], object], seconds: float) -> None:
-    thread = _started(call)
+    thread = _started(call, [])
     until = time.perf_counter() + seconds
     while time.perf_counter() < until and thread.is_alive():
         pass
@@ -160,13 +185,15 @@ def _interrupted(call: Callable[[], object], seconds: float) -> None:
     thread.join()
 
 
-def _started(call: Callable[[], object]) -> threading.Thread:
+def _started(call: Callable[[], object], raised: list[Exception]) -> threading.Thread:
     began = threading.Event()
 
     def run() -> None:
-        with suppress(Exception):
+        try:
             began.set()
             call()
+        except Exception as error:  # noqa: BLE001 - the caller looks at it
+            raised.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()

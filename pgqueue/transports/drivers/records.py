@@ -9,7 +9,6 @@ psycopg's loaders read that, to the values that they read on a connection of psy
 
 from __future__ import annotations
 
-import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -23,13 +22,11 @@ from psycopg.pq import Format
 from psycopg.types.composite import RecordBinaryLoader
 
 from pgqueue.statements import Statement
-from pgqueue.statements.statement import as_text, ascii_literal
+from pgqueue.statements.statement import as_text, ascii_literal, numbered
 from pgqueue.transports import cursors
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
-
-PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
 
 PACKED = "select pg_catalog.textout(pg_catalog.encode(pg_catalog.record_send(found), 'base64')) from ({}) as found"
 
@@ -53,9 +50,8 @@ def with_numbers(statement: Statement[T]) -> tuple[str, list[str | None]]:
 
 @cache
 def _numbered(sql: str) -> tuple[str, Sequence[str]]:
-    names = list(dict.fromkeys(PLACEHOLDER.findall(sql)))
-    places = {name: f"pg_catalog.textin(${number})" for number, name in enumerate(names, 1)}
-    return PACKED.format(PLACEHOLDER.sub(lambda found: places[found[1]], sql).replace("%%", "%")), names
+    text, names = numbered(sql, "pg_catalog.textin(${})")
+    return PACKED.format(text), names
 
 
 def _checked(text: str) -> str:
