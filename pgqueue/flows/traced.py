@@ -24,7 +24,7 @@ from pgqueue.model.message import Message, OnConflict, SequenceNumber
 from pgqueue.statements import sending
 
 #: How many messages are encoded at a time, where the server can store others meanwhile.
-PART = 200
+PART = 250
 
 
 def send(

@@ -55,12 +55,6 @@ class Statement(NamedTuple, Generic[T]):
         write = write or literal
         return _for_literals(self.sql) % {name: write(value) for name, value in self.parameters.items()}
 
-    def numbered(self) -> tuple[str, list[str | None]]:
-        """The SQL with placeholders ``$1``, ``$2`` and so on, and the text of each parameter."""
-        sql, names = numbered(self.sql)
-        values = [self.parameters[name] for name in names]
-        return sql, [None if value is None else as_text(value) for value in values]
-
 
 def call(
     sql: LiteralString, read: Callable[[Sequence[Row]], T], known: Mapping[str, Any] = NOTHING, /, **given: Any

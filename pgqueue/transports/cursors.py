@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import generators
 from psycopg.abc import PQGen
-from psycopg.adapt import AdaptersMap, Transformer
+from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.errors import error_from_result
 from psycopg.postgres import register_default_adapters
 from psycopg.pq import ExecStatus, PipelineStatus
@@ -26,7 +26,9 @@ from psycopg.types.string import TextBinaryLoader, TextLoader
 
 from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows import Flow
+from pgqueue.model.row import Row
 from pgqueue.statements import Statement
+from pgqueue.statements.statement import numbered
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -54,8 +56,10 @@ READ_ONCE = (b"client_encoding", b"TimeZone", b"IntervalStyle")
 #: Cursors by statement, each with the session settings it has read.
 Kept = dict[str, tuple[tuple[bytes | None, ...], AnyCursor]]
 
-#: The SQL of a command of a pipeline, and the texts of its parameters.
-Command = tuple[bytes, Sequence[bytes | None]]
+Read = Callable[[Sequence[Row]], Any]
+
+#: How to send a command of a pipeline, and how to read its rows if anybody does.
+Command = tuple[Callable[[], None], Read | None]
 
 #: The attribute of an idle connection that holds its cursors.
 KEPT = "_pgqueue_cursors"
@@ -107,19 +111,27 @@ def execute_pipelined(connection: AnyConnection, statements: Iterable[Statement[
     If one cannot be made, or is refused, the transaction is left open, to be rolled back. After any other error the
     connection is left in the pipeline.
     """
-    reads = []
-
-    def commands() -> Iterator[Command]:
-        yield b"begin", []
-        for statement in statements:
-            reads.append(statement.read)
-            sql, values = statement.numbered()
-            yield sql.encode(), [None if value is None else value.encode(connection.info.encoding) for value in values]
-        yield b"commit", []
-
     with translated(connection):
-        _, *found, _ = yield partial(_waited(connection), connection, _pipelined(connection, commands()))
-    return [read(rows) for read, rows in zip(reads, found, strict=True)]
+        answers = yield partial(
+            _waited(connection), connection, _pipelined(connection, _commands(connection, statements))
+        )
+    return [read(rows) for read, rows in answers if read is not None]
+
+
+def _commands(connection: AnyConnection, statements: Iterable[Statement[Any]]) -> Iterator[Command]:
+    pgconn = connection.pgconn
+    transformer = Transformer.from_context(_Context(connection))
+    prepared = None
+    yield partial(pgconn.send_query_params, b"begin", None), None
+    for statement in statements:
+        sql, names = numbered(statement.sql)
+        given = [statement.parameters[name] for name in names]
+        values = transformer.dump_sequence(given, [PyFormat.BINARY] * len(given))
+        if prepared != (sql, transformer.types):
+            prepared = sql, transformer.types
+            yield partial(pgconn.send_prepare, b"", sql.encode(), transformer.types), None
+        yield partial(pgconn.send_query_prepared, b"", values, transformer.formats), statement.read
+    yield partial(pgconn.send_query_params, b"commit", None), None
 
 
 def is_in_a_pipeline(connection: AnyConnection) -> bool:
@@ -207,31 +219,30 @@ def _run(connection: AnyConnection, text: bytes, needed: int) -> PQGen[list[Any]
     return rows
 
 
-def _pipelined(connection: AnyConnection, commands: Iterable[Command]) -> PQGen[list[list[Any]]]:
+def _pipelined(connection: AnyConnection, commands: Iterable[Command]) -> PQGen[list[tuple[Read | None, list[Any]]]]:
     """Return the rows of each command, all in one round trip. Those after one that cannot be made are not sent."""
     pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
+    reads: list[Read | None] = []
     answers: list[Sequence[PGresult]] = []
-    sent = 0
     unmade: PGQueueError | None = None
     try:
-        for text, values in commands:
-            send = partial(pgconn.send_query_params, text, values)
+        for send, read in commands:
             answers += yield from generators.pipeline_communicate(pgconn, deque([send]))
-            sent += 1
+            reads.append(read)
     except PGQueueError as error:
         unmade = error
     answers += yield from generators.pipeline_communicate(pgconn, deque([pgconn.pipeline_sync]))
-    while len(answers) <= sent:
+    while len(answers) <= len(reads):
         answers.append((yield from generators.fetch_many(pgconn)))
     pgconn.exit_pipeline_mode()
-    results = [answer[-1] for answer in answers[:sent]]
+    results = [answer[-1] for answer in answers[:-1]]
     for result in results:
         if _has_failed(result):
             raise error_from_result(result, encoding=connection.info.encoding)
     if unmade is not None:
         raise unmade
-    return list(_rows(connection, results))
+    return list(zip(reads, _rows(connection, results), strict=True))
 
 
 def _rows(connection: AnyConnection, results: Iterable[PGresult]) -> Iterator[list[Any]]:
