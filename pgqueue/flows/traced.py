@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Any, cast
@@ -10,14 +11,13 @@ from typing import Any, cast
 import tenacity
 
 from pgqueue import telemetry
-from pgqueue.errors import PGQueueError
+from pgqueue.errors import MessageSizeExceededError, QueueFullError
 from pgqueue.flows import processing
 from pgqueue.flows.fan_in import Members
 from pgqueue.flows.flow import Executor, Flow, Interceptors, Shared, Source, around
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.arguments import several
 from pgqueue.model.body_type import BodyType
-from pgqueue.model.context import was_refused
 from pgqueue.model.encoding import are_bodies_alone, encode, encode_bodies
 from pgqueue.model.handler import Handler
 from pgqueue.model.message import Message, OnConflict, SequenceNumber
@@ -78,12 +78,8 @@ def _send_bodies(
     with keys: two calls could lock the same keys, each in another order.
     """
     if body_type is None and where.pipelines and len(messages) >= 2 * PART:
-        try:
+        with suppress(MessageSizeExceededError, QueueFullError):  # one statement names a place or a length rightly
             return (yield from _send_parts(queue, messages, cast(Source, where)))
-        except PGQueueError as error:
-            if not was_refused(error):
-                raise
-    # Also after a refusal, which then names the place of a message among all.
     return (yield from where.execute(sending.send_bodies(queue, encode_bodies(messages, body_type))))
 
 

@@ -225,24 +225,39 @@ def _pipelined(connection: AnyConnection, commands: Iterable[Command]) -> PQGen[
     pgconn.enter_pipeline_mode()
     reads: list[Read | None] = []
     answers: list[Sequence[PGresult]] = []
-    unmade: PGQueueError | None = None
+    unmade: Exception | None = None
     try:
-        for send, read in commands:
-            answers += yield from generators.pipeline_communicate(pgconn, deque([send]))
-            reads.append(read)
-    except PGQueueError as error:
-        unmade = error
-    answers += yield from generators.pipeline_communicate(pgconn, deque([pgconn.pipeline_sync]))
-    while len(answers) <= len(reads):
-        answers.append((yield from generators.fetch_many(pgconn)))
+        try:
+            for send, read in commands:
+                answered = yield from generators.pipeline_communicate(pgconn, deque([send]))
+                answers += answered
+                reads.append(read)
+                if any(map(_is_refused, answered)):
+                    break
+        except (PGQueueError, UnicodeEncodeError) as error:
+            unmade = error
+        answers += yield from generators.pipeline_communicate(pgconn, deque([pgconn.pipeline_sync]))
+        yield from generators.send(pgconn)
+        while len(answers) <= len(reads):
+            answers.append((yield from generators.fetch_many(pgconn)))
+    except psycopg.Error:
+        _raise_refusal(connection, answers)  # a connection that ends says why in an answer
+        raise
     pgconn.exit_pipeline_mode()
-    results = [answer[-1] for answer in answers[:-1]]
-    for result in results:
-        if _has_failed(result):
-            raise error_from_result(result, encoding=connection.info.encoding)
+    _raise_refusal(connection, answers)
     if unmade is not None:
         raise unmade
-    return list(zip(reads, _rows(connection, results), strict=True))
+    return list(zip(reads, _rows(connection, [answer[-1] for answer in answers[:-1]]), strict=True))
+
+
+def _raise_refusal(connection: AnyConnection, answers: Iterable[Sequence[PGresult]]) -> None:
+    for answer in answers:
+        if _is_refused(answer):
+            raise error_from_result(answer[-1], encoding=connection.info.encoding)
+
+
+def _is_refused(answer: Sequence[PGresult]) -> bool:
+    return _has_failed(answer[-1])
 
 
 def _rows(connection: AnyConnection, results: Iterable[PGresult]) -> Iterator[list[Any]]:

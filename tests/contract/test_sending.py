@@ -198,6 +198,12 @@ def test_many_bodies_are_sent_in_parts_where_the_transaction_is_ours(own: World)
     own.client.purge_queue(own.name)
 
 
+def test_bodies_that_fill_the_socket_are_sent_in_parts(own: World) -> None:
+    own.queue.send_batch(Message(f"{number}{'x' * 20_000}") for number in range(2 * PART))
+    assert commands_of(own) == 2
+    own.client.purge_queue(own.name)
+
+
 def test_many_bodies_are_sent_in_a_callers_transaction(caller: World) -> None:
     with caller.transaction() as transaction:
         caller.queue.send_batch((Message(number) for number in range(3 * PART)), transaction=transaction.handle)
