@@ -241,7 +241,7 @@ def _pipelined(connection: AnyConnection, commands: Iterable[Command]) -> PQGen[
         while len(answers) <= len(reads):
             answers.append((yield from generators.fetch_many(pgconn)))
     except psycopg.Error:
-        _raise_refusal(connection, answers)  # a connection that ends says why in an answer
+        _raise_refusal(connection, answers)  # the answer before the end of a connection has its reason
         raise
     pgconn.exit_pipeline_mode()
     _raise_refusal(connection, answers)
