@@ -12,7 +12,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any
 
-import psycopg
 import typer
 from psycopg.rows import dict_row
 from rich.table import Table
@@ -25,6 +24,7 @@ from pgqueue.cli.group import top
 from pgqueue.cli.output import AsJson, Result
 from pgqueue.cli.progress import Step, working
 from pgqueue.errors import QueueAlreadyExistsError
+from pgqueue.transports.readable import connect
 
 AT_ONCE = 100
 ROUND_TRIPS = 50
@@ -96,7 +96,7 @@ def _queue_of_its_own(database: Database, name: str) -> Iterator[Queue]:
 
 def _server(database: Database) -> dict[str, Any]:
     """The conditions of the figures; the round trip is the median, in milliseconds."""
-    with psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row) as connection:
+    with connect(database.dsn, autocommit=True, row_factory=dict_row) as connection:
         settings = connection.execute(SERVER).fetchone()
         assert settings is not None
         calls = Calls(0)

@@ -21,7 +21,7 @@ from pgqueue.cli.quantities import Moment
 from pgqueue.cli.queues import Name, Yes, ask
 from pgqueue.cli.receiving import Number
 from pgqueue.cli.sending import parse_properties
-from pgqueue.errors import MessageNotFoundError
+from pgqueue.errors import AccessDeniedError, MessageNotFoundError
 
 AT_ONCE = 1000
 PANEL = "Which messages"
@@ -243,10 +243,10 @@ def _matching(queue: Queue, filters: dict[str, Any]) -> Iterator[list[int]]:
 
 
 def _are_cancelled(queue: Queue, numbers: list[int]) -> bool:
-    """Whether all of them were scheduled, and are cancelled: for that the right to send suffices."""
+    """Whether all of them were scheduled, and are cancelled: for that the right to send suffices, and is needed."""
     try:
         queue.cancel_scheduled(numbers)
-    except MessageNotFoundError:
+    except (MessageNotFoundError, AccessDeniedError):
         return False
     return True
 

@@ -105,6 +105,8 @@ def workers(request: Request, asking: Asking) -> Response:
 def confirm(request: Request, asking: Asking) -> Response:
     """Show what an action would do, and ask."""
     wanted = _wanted(asking, request.query_params)
+    if "selected" in request.query_params and not wanted.numbers:
+        raise InvalidArgumentError("no message is selected: go back and select some")
     concerned = api.concerned(asking, wanted).messages
     back = request.query_params.get("back", "")
     shown = {"wanted": wanted, "concerned": concerned, "back": back, "leave": back if _is_ours(back) else "/"}

@@ -10,7 +10,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-import psycopg
 from rich.console import Console
 
 from pgqueue import QueueClient
@@ -21,6 +20,7 @@ from pgqueue.demo.progress import Counts, displayed
 from pgqueue.demo.sender import send_departures
 from pgqueue.demo.verdict import Verdict, judge
 from pgqueue.demo.workers import in_background, kill_in_transaction, raise_error_of, working
+from pgqueue.transports.readable import connect
 
 #: In seconds: a run without progress for this long ends, and its verdict shows what is missing.
 PATIENCE = 60.0
@@ -34,7 +34,7 @@ def run(plan: Plan, console: Console) -> Verdict:
     kills = min(8, total // 1000) if plan.kills is None else plan.kills
     chance = Random(plan.seed)
     stopping = threading.Event()
-    with psycopg.connect(plan.dsn, autocommit=True) as connection:
+    with connect(plan.dsn, autocommit=True) as connection:
         with QueueClient(plan.dsn) as client:
             client.migrate()
             prepare(client, connection)

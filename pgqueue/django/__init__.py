@@ -20,6 +20,7 @@ from psycopg.pq import TransactionStatus
 from pgqueue import QueueClient, ReceivedMessage
 from pgqueue.django.following import ClientOfSource, FollowingSource
 from pgqueue.errors import InvalidArgumentError, PGQueueError, SettlementUndoneError, TransactionRequiredError
+from pgqueue.transports.dsn import as_role
 
 __all__ = ["client", "completing", "dsn", "transaction"]
 
@@ -110,7 +111,7 @@ def client(using: str = DEFAULT_DB_ALIAS) -> QueueClient:
 
 
 def dsn(using: str = DEFAULT_DB_ALIAS) -> str:
-    """Returns the DSN of a database in ``DATABASES``.
+    """Returns the DSN of a database in ``DATABASES``; its connections take on the role that ``assume_role`` names.
 
     Raises:
         InvalidArgumentError: the database is not PostgreSQL.
@@ -118,7 +119,9 @@ def dsn(using: str = DEFAULT_DB_ALIAS) -> str:
     require_postgresql(using)
     known = {each.keyword.decode() for each in psycopg.pq.Conninfo.get_defaults()}
     parameters = connections[using].get_connection_params()
-    return make_conninfo(**{name: value for name, value in parameters.items() if name in known})
+    named = make_conninfo(**{name: value for name, value in parameters.items() if name in known})
+    role = connections[using].settings_dict["OPTIONS"].get("assume_role")
+    return as_role(named, role) if role else named
 
 
 def driver_connection(using: str) -> psycopg.Connection[Any]:

@@ -146,15 +146,16 @@ class MessageAdmin(ReadOnlyAdmin):
         try:
             context["queues"] = DjangoRows().column(QUEUES)
             if queue:
-                context |= queries.messages(DjangoRows(), queue, after=_number(after or "0"), **filters)
+                page = queries.messages(DjangoRows(), queue, after=_number(after or "0"), **filters)
+                for each in page["messages"]:
+                    each["object_id"] = f"{queue} {each['sequence_number']}"
+                if page["next"] is not None:
+                    following = request.GET.copy()
+                    following["after"] = str(page["next"])
+                    context["following"] = following.urlencode()
+                context["page"] = page
         except PGQueueError as error:
             context["error"] = str(error)
-        for each in context.get("messages", ()):
-            each["object_id"] = f"{queue} {each['sequence_number']}"
-        if context.get("next") is not None:
-            following = request.GET.copy()
-            following["after"] = str(context["next"])
-            context["following"] = following.urlencode()
         return self._shown(request, "list", context)
 
     def change_view(

@@ -15,7 +15,7 @@ from pgqueue.django.placing import schema
 from pgqueue.flows import Begun, Flow, Interceptors, Line, LossSignal, Source, Waiters, WakeSignal
 from pgqueue.statements import Statement
 from pgqueue.transports import drive, forking
-from pgqueue.transports.notify_listener import NotifyListenerOwner
+from pgqueue.transports.cursors import PIPELINES
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class FollowingSource:
 
     timeout = transports.DEFAULT
     is_one_connection = False
-    pipelines = NotifyListenerOwner.pipelines
+    pipelines = PIPELINES
     interceptors: Interceptors | None = None
 
     def __init__(self, using: str, dsn: Callable[[str], str]) -> None:

@@ -426,11 +426,12 @@ def _give_up(message: LockedMessage, error: Exception) -> Flow[None]:
     statement = verbs.abandon(message.lock, delay=delay, properties=None, error=error)
     try:
         yield from settle(message, Outcome.ABANDONED, statement)
-    except PGQueueError as failure:
+    except Exception as failure:  # noqa: BLE001 - a callback of the application may raise anything
         logger.warning(
             "message %s of %s could not be abandoned; it is delivered again after its lock expires: %s",
             message.sequence_number,
             message.queue,
             failure,
+            exc_info=None if isinstance(failure, PGQueueError) else failure,
             extra=about(message, message.delivery_count, failure),
         )

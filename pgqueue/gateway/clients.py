@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from pgqueue.aio import Queue, QueueClient, Topic
 from pgqueue.errors import AccessDeniedError, QueueNotFoundError, TopicNotFoundError
@@ -21,7 +19,7 @@ class RoleClient:
 
     def __init__(self, dsn: str, role: str, schema: str) -> None:
         self.role = role
-        self.conninfo = as_role(dsn, role)
+        self.conninfo = make_conninfo(dsns.as_role(dsn, role), application_name="pgqueue gateway")
         self.client = QueueClient(self.conninfo, schema=schema)
         self._is_checked = False
         self._outboxes: dict[str, Outbox] = {}
@@ -89,11 +87,3 @@ class RoleClient:
         for settler in self._settlers.values():
             await settler.calls.finish()
         await self.client.close()
-
-
-def as_role(dsn: str, role: str) -> str:
-    """The DSN with which a connection takes the role on when it begins."""
-    conninfo = dsns.for_libpq(dsn)
-    quoted = re.sub(r"([\\\s])", r"\\\1", role)
-    options = f"{conninfo_to_dict(conninfo).get('options') or ''} -c role={quoted}".strip()
-    return make_conninfo(conninfo, options=options, application_name="pgqueue gateway")

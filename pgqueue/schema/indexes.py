@@ -25,22 +25,32 @@ ARE_VALID = """
      where relnamespace = to_regnamespace('pgqueue')::oid and relname = any (%s::text[])
 """
 
-# Two processes that build at once would wait for each other's snapshots until one gets a deadlock error. The lock is
-# released explicitly, because a session of PgBouncer does not end.
+# Two processes that build at once would wait for each other's snapshots until one gets a deadlock error. The lock ends
+# with the session.
 ONLY_ONE_BUILDS = "select pg_try_advisory_lock(pg_catalog.hashtextextended('pgqueue.indexes', 0))"
-ANOTHER_MAY = "select pg_advisory_unlock(pg_catalog.hashtextextended('pgqueue.indexes', 0))"
 
 
 def build(conninfo: str, schema: str, *, lock_timeout: timedelta) -> None:
     """Build the indexes that are missing or invalid, unless another process is building them."""
     with connect(conninfo, schema=schema, autocommit=True) as connection:
-        if connection.execute(ONLY_ONE_BUILDS).fetchone() != (True,):
+        missing = _missing(connection)
+        if not missing:
             return
-        found: dict[str, bool] = dict(connection.execute(ARE_VALID, [[index.name for index in indexes()]]).fetchall())
-        for index in indexes():
-            if not found.get(index.name, False):
-                _build(connection, index, lock_timeout, broken_off=index.name in found)
-        connection.execute(ANOTHER_MAY)
+        if connection.execute("select pg_backend_pid()").fetchone() != (connection.info.backend_pid,):
+            logger.warning(
+                "the indexes %s were not built, because sessions of PgBouncer are shared: migrate with a DSN that"
+                " bypasses it",
+                ", ".join(index.name for index, _ in missing),
+            )
+        elif connection.execute(ONLY_ONE_BUILDS).fetchone() == (True,):
+            for index, is_broken_off in _missing(connection):
+                _build(connection, index, lock_timeout, is_broken_off=is_broken_off)
+
+
+def _missing(connection: psycopg.Connection) -> list[tuple[Definition, bool]]:
+    """The indexes that are missing or invalid, and of each whether its build was broken off."""
+    found: dict[str, bool] = dict(connection.execute(ARE_VALID, [[index.name for index in indexes()]]).fetchall())
+    return [(index, index.name in found) for index in indexes() if not found.get(index.name, False)]
 
 
 def build_at_once(connection: Connection) -> None:
@@ -54,11 +64,11 @@ def without_concurrency(index: Definition) -> str:
     return index.sql.replace("create index concurrently", "create index", 1)
 
 
-def _build(connection: psycopg.Connection, index: Definition, lock_timeout: timedelta, *, broken_off: bool) -> None:
+def _build(connection: psycopg.Connection, index: Definition, lock_timeout: timedelta, *, is_broken_off: bool) -> None:
     timeout = round(lock_timeout.total_seconds() * 1000)
-    connection.execute(sql.SQL("set lock_timeout = {}").format(timeout))
+    connection.execute(sql.SQL("set lock_timeout = {}; set statement_timeout = 0").format(timeout))
     try:
-        if broken_off:
+        if is_broken_off:
             connection.execute(f"drop index concurrently if exists pgqueue.{index.name}".encode())
         connection.execute(index.sql.encode())
     except (LockNotAvailable, DeadlockDetected) as error:

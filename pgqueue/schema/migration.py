@@ -168,7 +168,12 @@ def _set_local(connection: Connection, name: str, value: str) -> None:
 
 @contextmanager
 def _transaction(conninfo: str) -> Iterator[Connection]:
-    engine = create_engine("postgresql+psycopg://", creator=partial(connect, conninfo), poolclass=NullPool)
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=partial(connect, conninfo),
+        poolclass=NullPool,
+        isolation_level="READ COMMITTED",  # another process may have migrated while this one waited
+    )
     with translated(), engine.begin() as connection:
         _set_local(connection, "search_path", "pg_catalog, pg_temp")
         yield connection

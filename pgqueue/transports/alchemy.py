@@ -292,6 +292,7 @@ class BegunOwner:
 class EngineSource(NotifyListenerOwner):
     """A SQLAlchemy engine over psycopg."""
 
+    pipelines = cursors.PIPELINES
     _the_parents: Pool | None = None
 
     def __init__(self, engine: AnyOwner, timeout: float) -> None:

@@ -228,6 +228,7 @@ class BegunConnection:
 class PoolSource(NotifyListenerOwner):
     """A pool of psycopg connections, the client's own or the caller's."""
 
+    pipelines = cursors.PIPELINES
     _belongs_to_parent = False
     #: The error text of calls once this source is closed, if any.
     _closed_text: str | None = None

@@ -61,6 +61,9 @@ Read = Callable[[Sequence[Row]], Any]
 #: How to send a command of a pipeline, and how to read its rows if anybody does.
 Command = tuple[Callable[[], None], Read | None]
 
+#: Whether libpq has pipelines: that of the system may be too old.
+PIPELINES = psycopg.Pipeline.is_supported()
+
 #: The attribute of an idle connection that holds its cursors.
 KEPT = "_pgqueue_cursors"
 
@@ -232,7 +235,7 @@ def _pipelined(connection: AnyConnection, commands: Iterable[Command]) -> PQGen[
                 answered = yield from generators.pipeline_communicate(pgconn, deque([send]))
                 answers += answered
                 reads.append(read)
-                if any(map(_is_refused, answered)):
+                if any(_has_failed(answer[-1]) for answer in answered):
                     break
         except (PGQueueError, UnicodeEncodeError) as error:
             unmade = error
@@ -252,12 +255,8 @@ def _pipelined(connection: AnyConnection, commands: Iterable[Command]) -> PQGen[
 
 def _raise_refusal(connection: AnyConnection, answers: Iterable[Sequence[PGresult]]) -> None:
     for answer in answers:
-        if _is_refused(answer):
+        if _has_failed(answer[-1]):
             raise error_from_result(answer[-1], encoding=connection.info.encoding)
-
-
-def _is_refused(answer: Sequence[PGresult]) -> bool:
-    return _has_failed(answer[-1])
 
 
 def _rows(connection: AnyConnection, results: Iterable[PGresult]) -> Iterator[list[Any]]:

@@ -38,6 +38,14 @@ def parsed(dsn: str) -> dict[str, Any]:
         ) from None
 
 
+def as_role(dsn: str, role: str) -> str:
+    """The DSN with which a connection takes the role on when it begins."""
+    conninfo = for_libpq(dsn)
+    quoted = re.sub(r"([\\\s])", r"\\\1", role)
+    options = f"{conninfo_to_dict(conninfo).get('options') or ''} -c role={quoted}".strip()
+    return make_conninfo(conninfo, options=options)
+
+
 def hosts(dsn: str) -> int:
     """How many hosts a DSN, as libpq writes it, or the environment names; they are tried one after the other."""
     parameters = conninfo_to_dict(dsn)

@@ -99,8 +99,6 @@ class NotifyListenerOwner:
 
     conninfo: str
     is_one_connection = False
-    #: The libpq of the system may be too old.
-    pipelines = psycopg.Pipeline.is_supported()
     listens = False
     schema = DEFAULT
     interceptors: Interceptors | None = None

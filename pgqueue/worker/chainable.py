@@ -1,10 +1,19 @@
-"""The messages whose transaction may begin with the COMMIT of another."""
+"""The messages that share a transaction, and those whose transaction may begin with the COMMIT of another."""
 
 from __future__ import annotations
 
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Ahead
 from pgqueue.worker.handlers import Routes
+
+
+def together(first: LockedMessage, most: int, ahead: Ahead, routes: Routes) -> list[LockedMessage]:
+    """The first message and, if it is handled in a transaction, those that wait ``ahead`` and can share it."""
+    taken = [first]
+    if routes.takes_transaction(first):
+        while len(taken) < most and (message := ahead.get_nowait()) is not None:
+            taken.append(message)
+    return taken
 
 
 class Chainable:

@@ -145,6 +145,13 @@ def _learn_outcome(message: LockedMessage) -> Flow[None]:
     context.refuse_undone()
 
 
+class HandlerCancelledError(Exception):
+    """A handler raised CancelledError without having been cancelled: a failure like any other."""
+
+    def __init__(self) -> None:
+        super().__init__("the handler raised CancelledError, but had not been cancelled")
+
+
 class HandlerFailedError(Exception):
     """The handler failed on one of several messages; the work on all of them is rolled back."""
 
@@ -157,21 +164,16 @@ def execute_together(messages: Sequence[LockedMessage], spec: HandlerSpec) -> Fl
     """Run the handlers on several messages of one queue, in one transaction; return their errors.
 
     If the transaction cannot be committed, each message gets one of its own; the message that a handler failed on is
-    the last. Messages whose handler takes no transaction are handled after the others, without one.
+    the last.
     """
-    sharing = [message for message in messages if spec.routes.takes_transaction(message)]
     with ExitStack() as stack:
-        span = {message.sequence_number: stack.enter_context(spec.recorder.processing(message)) for message in sharing}
-        failures, alone = (yield from _share(sharing, spec, span)) if sharing else ({}, ())
+        span = {message.sequence_number: stack.enter_context(spec.recorder.processing(message)) for message in messages}
+        failures, alone = yield from _share(messages, spec, span)
         for number, failure in failures.items():
             span[number].failed(failure)
         for message in alone:
             with span[message.sequence_number].at_work():
                 failures |= yield from _execute(message, spec, span[message.sequence_number])
-    if len(sharing) < len(messages):
-        for message in messages:
-            if not spec.routes.takes_transaction(message):
-                failures |= yield from execute(message, spec)
     return failures
 
 

@@ -39,9 +39,11 @@ def fail(
     except (LockLostError, InvalidStateError) as lost:
         extra = about(message, message.delivery_count, lost)
         logger.info("%s was settled elsewhere meanwhile: %s", name_of(message), lost, extra=extra)
-    except PGQueueError as error:
+    except Exception as error:  # noqa: BLE001 - a callback of the application may raise anything
         extra = about(message, message.delivery_count, error)
-        logger.warning("%s could not be settled, its lock runs out by itself: %s", name_of(message), error, extra=extra)
+        trace = None if isinstance(error, PGQueueError) else error
+        line = "%s could not be settled, its lock runs out by itself: %s"
+        logger.warning(line, name_of(message), error, exc_info=trace, extra=extra)
 
 
 def fail_without_handler(

@@ -21,8 +21,8 @@ from pgqueue.flows.processing import Ahead, Chain
 from pgqueue.model.context import call_on_fault
 from pgqueue.model.handler import Handler
 from pgqueue.transports import adrive
-from pgqueue.worker.chainable import Chainable
-from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_together
+from pgqueue.worker.chainable import Chainable, together
+from pgqueue.worker.execution import Failures, HandlerCancelledError, HandlerSpec, execute, execute_together
 from pgqueue.worker.service import QueueService, Stuck
 
 
@@ -120,7 +120,8 @@ class HandlerTasks:
 
     def take(self, messages: Sequence[LockedMessage]) -> None:
         self._messages.extend(messages)
-        self._start_tasks()
+        if not self._service.stopping.is_set():
+            self._start_tasks()
 
     def unstarted(self) -> list[LockedMessage]:
         unstarted = list(self._messages)
@@ -155,8 +156,9 @@ class HandlerTasks:
 
     def _start_tasks(self) -> None:
         while self._messages and len(self._running) < self._options.concurrency:
-            size = min(self._options.transaction_batch, len(self._messages))
-            self._start_task([self._messages.popleft() for _ in range(size)], self._chain())
+            first, most = self._messages.popleft(), self._options.transaction_batch
+            messages = [first] if most == 1 else together(first, most, self._ahead, self._spec.routes)
+            self._start_task(messages, self._chain())
 
     def _chain(self) -> Chain | None:
         transactions = self._spec.transactions
@@ -209,6 +211,15 @@ class HandlerTasks:
             self._service.be_idle()
 
     async def _call(self, handler: Handler, *arguments: Any) -> Any:
+        try:
+            return await self._called(handler, *arguments)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise HandlerCancelledError from error
+
+    async def _called(self, handler: Handler, *arguments: Any) -> Any:
         if handler.is_coroutine:
             return await self._limited(handler(*arguments))
         thread = self._idle_thread()

@@ -11,6 +11,7 @@ from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pgqueue.errors import HandlerTimeoutError
@@ -19,9 +20,12 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Ahead, Chain
 from pgqueue.model.handler import Handler
 from pgqueue.transports import drive
-from pgqueue.worker.chainable import Chainable
-from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_together
+from pgqueue.worker.chainable import Chainable, together
+from pgqueue.worker.execution import Failures, HandlerCancelledError, HandlerSpec, execute, execute_together
 from pgqueue.worker.service import QueueService, Stuck
+
+#: One message, and those that are handled together with it.
+Together = Callable[[LockedMessage], list[LockedMessage]]
 
 
 class Inbox:
@@ -48,14 +52,14 @@ class Inbox:
             if len(self._messages) > taken:
                 self._wake_one()
 
-    def put_back(self, message: LockedMessage) -> None:
-        """Return a message that was taken; it is the next to be taken."""
+    def put_back(self, *messages: LockedMessage) -> None:
+        """Return messages that were taken; they are the next to be taken."""
         with self._filled:
-            self._messages.appendleft(message)
+            self._messages.extendleft(reversed(messages))
             self._wake_one()
 
-    def get(self, most: int = 1) -> list[LockedMessage]:
-        """Wait for the next messages, and take at most so many; return none when no more will arrive."""
+    def get(self, together: Together | None = None) -> list[LockedMessage]:
+        """Wait for the next message, and take it and those to handle with it; return none when no more will arrive."""
         while (first := self.get_nowait()) is None:
             with self._filled:
                 if self._is_closed:
@@ -65,7 +69,7 @@ class Inbox:
                     self._filled.wait()
                     self._waiting -= 1
                     self._is_waking = False
-        taken = [first] if most == 1 else [first, *self.take(most - 1)]
+        taken = [first] if together is None else together(first)
         if self._waiting and self._messages and not self._is_waking:
             with self._filled:
                 self._wake_one()
@@ -81,12 +85,6 @@ class Inbox:
             return self._messages.popleft()
         except IndexError:
             return None
-
-    def take(self, most: int) -> list[LockedMessage]:
-        taken: list[LockedMessage] = []
-        while len(taken) < most and (message := self.get_nowait()) is not None:
-            taken.append(message)
-        return taken
 
     def close(self) -> None:
         with self._filled:
@@ -121,12 +119,15 @@ class HandlerThreads:
         self._service = service
         self._batch = service.options.transaction_batch
         self._inbox = Inbox()
+        self._together: Together | None = None
         self._slots: list[Slot] = []
         self._replaced: list[Slot] = []
 
     def start(self, spec: HandlerSpec) -> None:
         self._spec = spec
         self._ahead: Ahead = Chainable(self._inbox, spec.routes) if spec.routes.is_mixed else self._inbox
+        if self._batch > 1:
+            self._together = partial(together, most=self._batch, ahead=self._ahead, routes=spec.routes)
         self._slots = [self._start_thread() for _ in range(self._service.options.concurrency)]
 
     @property
@@ -151,7 +152,7 @@ class HandlerThreads:
             self._inbox.put(messages)
 
     def unstarted(self) -> list[LockedMessage]:
-        return self._inbox.take(self.waiting)
+        return list(iter(self._inbox.get_nowait, None))
 
     def replace_stuck(self, limit: timedelta) -> list[Stuck]:
         """Replace the threads whose handlers have run longer than ``limit``; return their messages."""
@@ -208,8 +209,14 @@ class HandlerThreads:
                 slot.messages = ()
 
     def _next(self, chain: Chain | None) -> Sequence[LockedMessage]:
-        """The messages to handle next, when there is one; none if no more will arrive."""
-        return [chain.next] if chain and chain.next else self._inbox.get(self._batch)
+        """The messages to handle next, when there is one; none if no more will arrive, or the worker stops."""
+        following = chain.next if chain else None
+        messages = self._inbox.get(self._together) if following is None else [following]
+        if not self._service.stopping.is_set():
+            return messages
+        if following is None:  # else the end of the chain returns it
+            self._inbox.put_back(*messages)
+        return ()
 
     def _begin(self, slot: Slot, messages: Sequence[LockedMessage]) -> None:
         slot.started_at = time.monotonic()
@@ -240,9 +247,12 @@ def _in_loop(runner: asyncio.Runner, slot: Slot) -> Callable[..., Any]:
     def called(handler: Handler, message: LockedMessage, *transaction: Any) -> Any:
         slot.started_at, slot.current = time.monotonic(), message
         refuse_late()
-        result = handler(message, *transaction)
-        if result is not None and hasattr(result, "__await__"):
-            result = runner.run(_awaited(result), context=copy_context())
+        try:
+            result = handler(message, *transaction)
+            if result is not None and hasattr(result, "__await__"):
+                result = runner.run(_awaited(result), context=copy_context())
+        except asyncio.CancelledError as error:
+            raise HandlerCancelledError from error
         refuse_late()
         return result
 

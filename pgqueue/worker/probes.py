@@ -11,6 +11,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from pgqueue.errors import logger
 from pgqueue.worker.health import Health
 
 Ask = Callable[[], Health]
@@ -40,8 +41,11 @@ def healthy_file(path: Path, ask: Ask) -> Iterator[None]:
     def write() -> None:
         while not over.is_set():
             health = ask()
-            if health.is_alive:
-                path.write_text(json.dumps(health.as_dict()) + "\n")
+            try:
+                if health.is_alive:
+                    path.write_text(json.dumps(health.as_dict()) + "\n")
+            except OSError as error:
+                logger.warning("the health file could not be written, it is tried again: %s", error)
             over.wait(TOUCHED_EVERY)
 
     path.touch()

@@ -187,8 +187,9 @@ class QueueService:
                 yield from self.dispatcher.release_sessions()
             except PGQueueError as error:
                 recovery.log(error)
+            is_over = self.handlers.is_over  # asked first: a thread that ends has put back what it did not start
             remains = unstarted or self.handlers.waiting or self.dispatcher.has_finished or self.dispatcher.is_releasing
-            if self.handlers.is_over and not remains:
+            if is_over and not remains:
                 return
             if time.monotonic() >= self.stopping.handlers_end_at:
                 logger.warning(

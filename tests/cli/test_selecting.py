@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
 from pgqueue import Message, QueueClient
+from pgqueue.testing import Database
+from pgqueue.transports.dsn import as_role
 from tests.cli.command_line import CommandLine
 
 
@@ -91,6 +94,23 @@ def test_messages_that_wait_or_are_locked_are_cancelled(pgqueue: CommandLine, cl
     assert again.code == 1
     assert f"not cancelled: Message {first} of queue orders" in again.err
     assert received.sequence_number == int(first)
+
+
+@pytest.mark.parametrize(("right", "code"), [("receive", 0), ("send", 1)])
+def test_the_right_to_receive_suffices_to_cancel_what_waits(
+    pgqueue: CommandLine, client: QueueClient, database: Database, right: str, code: int
+) -> None:
+    (number,) = sent(client, "a")
+    role = f"test_{uuid4().hex[:12]}"
+    with database.connect(autocommit=True) as connection:
+        connection.execute(f"create role {role}".encode())
+        connection.execute(f"select pgqueue.grant_{right}('orders', '{role}')".encode())
+        ended = pgqueue("cancel", "orders", number, PGQUEUE_DSN=as_role(database.direct, role))
+        connection.execute(f"drop owned by {role}".encode())
+        connection.execute(f"drop role {role}".encode())
+    assert ended.code == code, ended.err
+    assert left(client) == ([] if code == 0 else ["a"])
+    assert code == 0 or f"pgqueue grant receive orders {role}" in ended.only_error
 
 
 def test_a_message_that_a_transaction_holds_is_left_to_it(pgqueue: CommandLine, client: QueueClient) -> None:

@@ -111,7 +111,7 @@ class Sources:
         return client
 
     @contextmanager
-    def narrow_client(self, source: str, timeout: float = 5) -> Iterator[pgqueue.QueueClient]:
+    def narrow_client(self, source: str, timeout: float = 60) -> Iterator[pgqueue.QueueClient]:
         """A client over a source that has exactly one connection."""
         narrow = self._narrow(source, timeout)
         try:
@@ -124,7 +124,7 @@ class Sources:
     @contextmanager
     def fresh_client(self, source: str) -> Iterator[pgqueue.QueueClient]:
         """A client of its own, whose connections may get lost."""
-        given: Any = self.database.dsn if source == "dsn" else self._narrow(source, timeout=5, size=10)
+        given: Any = self.database.dsn if source == "dsn" else self._narrow(source, timeout=60, size=10)
         client = self.made_of(given)
         try:
             yield client

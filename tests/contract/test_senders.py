@@ -346,7 +346,7 @@ def test_a_backend_is_terminated_in_mid_flush_and_every_message_is_stored_once(o
 @pytest.mark.parametrize("source", CLIENTS[1:])
 def test_one_connection_is_enough_and_is_held_only_while_something_is_out(either: World, source: str) -> None:
     with (
-        either.sources.narrow_client(source, timeout=10) as client,
+        either.sources.narrow_client(source) as client,
         client.queue(either.name).sender(max_in_flight=3) as sender,
     ):
         for body in range(30):

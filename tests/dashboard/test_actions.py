@@ -190,6 +190,26 @@ def test_an_action_without_its_arguments_is_refused_by_name(orders: QueueClient,
         assert lack in refused.text
 
 
+@pytest.mark.parametrize("action", ["resubmit", "purge"])
+def test_nothing_selected_does_not_mean_all(orders: QueueClient, writable: TestClient, action: str) -> None:
+    dead_letters(orders, "Odd", "Other")
+    page = writable.get("/messages?queue=orders&state=DEAD_LETTERED").text
+    selection = page[page.index('id="selection"') : page.index("</form>", page.index('id="selection"'))]
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', selection))
+    refused = writable.get("/confirm", params={**hidden, "action": action})
+    assert refused.status_code == 400
+    assert "no message is selected" in refused.text
+
+
+def test_the_enter_key_deletes_and_cancels_nothing(orders: QueueClient, writable: TestClient) -> None:
+    later = datetime.now(UTC) + timedelta(days=1)
+    orders.queue("orders").send_batch([Message(1), Message(2, scheduled_enqueue_time=later)])
+    for state in ("", "&state=READY", "&state=SCHEDULED"):
+        page = writable.get(f"/messages?queue=orders{state}").text
+        buttons = re.findall(r'<button name="action" value="(\w+)"', page[page.index('id="selection"') :])
+        assert buttons[0] == "move", "a browser takes the first button"
+
+
 def test_a_queue_is_paused_and_resumed(orders: QueueClient, writable: TestClient) -> None:
     confirmed(writable, action="pause", queue="orders")
     assert orders.get_queue("orders").paused_at is not None

@@ -46,13 +46,15 @@ def test_a_queue_that_was_made_before_follows_the_settings(orders: Queue) -> Non
     assert [each.body for each in orders.peek(max_messages=9)] == ["of the first"]
 
 
-@pytest.mark.parametrize("setting", ["USER", "OPTIONS"])
+@pytest.mark.parametrize("setting", ["USER", "OPTIONS", "assume_role"])
 def test_every_setting_that_names_the_connection_is_followed(orders: Queue, project: Database, setting: str) -> None:
     with project.connect(autocommit=True) as administrator:
         administrator.execute(f"create role {project.name}_shop login superuser".encode())
         try:
             if setting == "USER":
                 connections["default"].settings_dict["USER"] = f"{project.name}_shop"
+            elif setting == "assume_role":
+                connections["default"].settings_dict["OPTIONS"]["assume_role"] = f"{project.name}_shop"
             else:
                 connections["default"].settings_dict["OPTIONS"]["options"] = f"-c role={project.name}_shop"
             orders.receive()

@@ -61,6 +61,13 @@ def test_messages_of_each_state_are_listed(orders: Queue, clerk: Client) -> None
     assert shown(clerk, state="DEAD_LETTERED", reason="Unpayable") == [numbers["DEAD_LETTERED"]]
 
 
+def test_the_page_shows_notices_to_its_user_and_no_messages_among_them(orders: Queue, clerk: Client) -> None:
+    orders.send(Message("a secret"))
+    page = clerk.get(LIST, {"queue": "orders"})
+    assert list(page.context["messages"]) == []
+    assert "messagelist" not in page.content.decode()
+
+
 def test_each_page_begins_after_the_last_one(orders: Queue, clerk: Client) -> None:
     numbers = list(map(int, orders.send_batch([Message(each) for each in range(PAGE + 3)])))
     assert shown(clerk) == numbers[:PAGE]

@@ -114,6 +114,19 @@ def test_the_schema_is_migrated_again_and_again(empty_database: Database, throug
         assert connection.execute("select count(*) from pgqueue.queue").fetchone() == (0,)
 
 
+def test_a_missing_index_is_built_past_it_only(
+    database: Database, through: Through, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = "select indisvalid from pg_index where indexrelid = to_regclass('pgqueue.message_expiry')"
+    with database.connect(autocommit=True) as connection:
+        connection.execute("drop index pgqueue.message_expiry")
+        for dsn, found in ((through(database.name), []), (database.direct, [(True,)])):
+            with QueueClient(dsn) as client:
+                client.migrate()
+            assert connection.execute(there).fetchall() == found
+    assert "message_expiry were not built, because sessions of PgBouncer are shared" in caplog.text
+
+
 def test_nothing_is_prepared_over_a_pool_that_forbids_it(
     database: Database, through: Through, closing: ExitStack
 ) -> None:

@@ -117,7 +117,11 @@ def test_no_extension_is_needed(database: Database) -> None:
 
 
 @pytest.mark.core
-def test_of_eight_processes_at_once_one_migrates_and_all_succeed(empty_database: Database) -> None:
+@pytest.mark.parametrize("isolation", ["read committed", "serializable"])
+def test_of_eight_processes_at_once_one_migrates_and_all_succeed(empty_database: Database, isolation: str) -> None:
+    with empty_database.connect(autocommit=True) as connection:
+        setting = f"alter database {empty_database.name} set default_transaction_isolation = '{isolation}'"
+        connection.execute(setting.encode())
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", MIGRATE_WHEN_TOLD, empty_database.dsn],

@@ -9,7 +9,7 @@ import pytest
 
 from pgqueue.testing import Database
 from tests.sql.sessions import accepted, release, stage_of
-from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage, passed, until_awaited_are_over
+from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage, passed, told, until_awaited_are_over
 
 HOUR = timedelta(hours=1)
 
@@ -148,6 +148,15 @@ def test_a_message_that_is_rescheduled_to_an_earlier_time_is_found(database: Dat
         passed_until(stage, bob)
         ann.call("reschedule", queue="q", sequence_number=number, at=long_ago)
         assert bob.numbers() == [number]
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_receivers_that_wait_are_notified_of_a_message_that_is_rescheduled(database: Database, awaited: bool) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        number = schedule(ann, 60 * SECOND)
+        with told(stage, ann, times=int(awaited), awaited=awaited):
+            ann.call("reschedule", queue="q", sequence_number=number, at=clock(ann))
 
 
 def test_a_time_is_read_by_a_transaction_that_has_an_id_when_a_message_is_rescheduled(database: Database) -> None:

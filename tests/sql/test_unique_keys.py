@@ -217,6 +217,30 @@ def test_a_sender_does_not_replace_a_message_that_was_delivered(database: Databa
             assert send(eve, "ignored") == first
 
 
+def test_a_sender_replaces_what_it_has_scheduled_as_often_as_it_likes(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, eve = stage.sessions("ann", "eve")
+        at = ann.call("clock") + HOUR
+        with as_a_login(eve, SENDER):
+            first = send(eve, 1, scheduled_enqueue_time=at)
+            for body in (2, 3):
+                assert send(eve, body, scheduled_enqueue_time=at, on_conflict="replace") == first
+            eve.call("reschedule", queue="q", sequence_number=first, at=at + HOUR)
+            assert ann.rows("select * from pgqueue.broken_invariants()") == []
+            assert eve.value("select pgqueue.cancel_scheduled('q', %(numbers)s)", numbers=[first]) == 1
+
+
+def test_a_message_of_a_priority_that_is_new_is_replaced(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        bob.begin()
+        first = send(bob, "old", priority=5)
+        second = ann.starts(lambda: send(ann, "new", on_conflict="replace"))
+        bob.commit()
+        assert second.result() == first
+        assert ann.rows(STORED) == [(first, "new")]
+
+
 def test_the_receiver_that_fires_a_schedule_gets_no_notice_of_its_messages(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -534,6 +558,19 @@ def test_a_key_that_a_sender_takes_is_not_swept(database: Database) -> None:
         ann.commit()
         assert ann.rows(KEYS) == [("k", second)]
         assert send(bob, "third") == second
+
+
+def test_the_key_of_a_message_of_a_priority_that_is_new_is_not_swept(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob, gate = stage.sessions("ann", "bob", "gate")
+        begin = "    if lock_rows then\n        reached"
+        stage.rewrite("_free_unique_keys", begin, f"    perform pg_advisory_xact_lock_shared(7);\n{begin}")
+        gate.rows("select pg_advisory_lock(7)")
+        swept = ann.starts(lambda: ann.rows("select from pgqueue.sweep(thorough => true)"))
+        first = send(bob, "first", priority=5)
+        gate.rows("select pg_advisory_unlock(7)")
+        swept.result()
+        assert ann.rows(KEYS) == [("k", first)]
 
 
 def test_keys_go_with_their_queue(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import threading
 from collections import Counter
@@ -372,3 +373,56 @@ async def _done(result: Any) -> None:
     """Awaits the result of a verb of either face."""
     if inspect.isawaitable(result):
         await result
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_callback_that_raises_when_its_message_is_abandoned_does_not_end_the_worker(
+    scene: Scene, batch: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise KeyError("a callback")
+
+    async def handler(message: Any, tx: Any) -> None:
+        if message.body == 1:
+            message.context.on_abandon(broken)
+            raise ValueError("the handler")
+        await effect(tx, message.body)
+
+    scene.send(1, 2)
+    options: Any = {"transaction": "psycopg", "transaction_batch": batch, "concurrency": 1}
+    with scene.working(handler, **options) as running:
+        eventually(lambda: (running.worker.tally.completed, running.worker.tally.failed) == (1, 1))
+    assert (scene.effects(), scene.left()) == ([2], [1])
+    (record,) = (record for record in caplog.records if "could not be settled" in record.getMessage())
+    assert record.exc_info is not None
+    assert record.exc_info[0] is KeyError
+
+
+async def cancelled_by_itself() -> None:
+    task = asyncio.create_task(asyncio.sleep(300))
+    task.cancel()
+    await task
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_handler_may_raise_cancelled_error_without_having_been_cancelled(scene: Scene, batch: int) -> None:
+    async def handler(message: Any, _: Any) -> None:
+        if message.delivery_count == 1:
+            await cancelled_by_itself()
+
+    scene.send(1, 2)
+    options: Any = {"transaction": "psycopg", "transaction_batch": batch, "concurrency": 1, "retry": IMPATIENT}
+    with scene.working(handler, **options) as running:
+        eventually(lambda: (running.worker.tally.completed, running.worker.tally.failed) == (2, 2))
+    assert scene.left() == []
+
+
+def test_so_may_a_plain_function(scene: Scene) -> None:
+    def handler(message: Any) -> None:
+        if message.delivery_count == 1:
+            asyncio.run(cancelled_by_itself())
+
+    scene.send(1)
+    with scene.working(handler, retry=IMPATIENT) as running:
+        eventually(lambda: (running.worker.tally.completed, running.worker.tally.failed) == (1, 1))
+    assert scene.left() == []

@@ -296,6 +296,32 @@ def test_a_thread_that_was_given_up_calls_no_other_handler(scene: Scene) -> None
     assert calls == [1]
 
 
+def test_a_stuck_handler_has_no_message_repeated_that_was_handled_before(scene: Scene) -> None:
+    go_on, app, calls = threading.Event(), pgqueue.Handlers(), list[int]()
+
+    @app.handler("q")
+    def _(_: Any, tx: psycopg.Connection[Any]) -> None:
+        """Others take a transaction."""
+
+    @app.handler("q", subject="plain")
+    def _(message: Any) -> None:
+        calls.append(message.body)
+        if message.body == 2:
+            go_on.wait(300)
+
+    if scene.face == "tasks":
+        pytest.skip("the event loop ends handlers in time")
+    scene.queue.send_batch([Message(body, subject="plain") for body in (1, 2)])
+    policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
+    options: Any = {"transaction_batch": 2, "concurrency": 1, "handler_timeout": timedelta(milliseconds=300)}
+    worker = pgqueue.Worker(scene.client, app, transaction="psycopg", retry=policy, **options)
+    with scene.running(worker):
+        eventually(lambda: (worker.tally.completed, worker.tally.timed_out) == (1, 1))
+        go_on.set()
+        eventually(lambda: worker.health().overdue == 0)
+    assert (calls, scene.left()) == ([1, 2], [])
+
+
 def test_a_plain_function_that_takes_too_long_loses_its_message_and_keeps_no_worker(scene: Scene) -> None:
     go_on = threading.Event()
     scene.send("a")

@@ -7,6 +7,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 import pytest
 
 from pgqueue.errors import InvalidArgumentError, InvalidStateError, QueueNotFoundError
+from pgqueue.flows import Flow
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.health import STUCK_AFTER, Health
 from pgqueue.worker.probes import healthy_file, healthy_port
 from tests.patience import eventually
@@ -43,6 +47,26 @@ def test_stopping_finishes_running_handlers_and_gives_back_unstarted_messages(sc
     assert len(left) == 10 - len(handled)
     assert [message.delivery_count for message in left] == [1] * len(left)
     assert sorted([*handled, *(message.body for message in left)]) == list(range(10))
+
+
+def test_messages_that_arrive_as_the_worker_stops_are_given_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def claim(dispatcher: Dispatcher, **slots: int) -> Flow[Sequence[LockedMessage]]:
+        claimed = yield from original(dispatcher, **slots)
+        if claimed:
+            worker.stop()
+        return claimed
+
+    async def handler(message: Any) -> None:
+        handled.append(message.body)
+
+    original, handled = Dispatcher.claim, list[int]()
+    monkeypatch.setattr(Dispatcher, "claim", claim)
+    scene.send(1, 2, 3)
+    worker = scene.make(handler, concurrency=2)
+    Running(worker).ended()
+    assert handled == []
+    left = scene.queue.receive(max_messages=3)
+    assert [(message.body, message.delivery_count) for message in left] == [(1, 1), (2, 1), (3, 1)]
 
 
 def test_a_worker_that_has_ended_may_be_stopped_again(scene: Scene) -> None:
@@ -165,6 +189,18 @@ def test_a_handler_must_accept_its_arguments(scene: Scene) -> None:
         scene.make(takes_three)
     with pytest.raises(InvalidArgumentError, match="callable"):
         scene.make("shop.handlers:ship")  # type: ignore[arg-type]  # the mistake
+
+
+def test_a_file_that_cannot_be_written_is_written_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def ask() -> Health:
+        return Health(is_stopping=False, running=1, waiting=0, overdue=0, loops={}, failing={}, paused=[])
+
+    file = tmp_path / "health"
+    file.mkdir()
+    with healthy_file(file, ask):
+        eventually(lambda: "the health file could not be written" in caplog.text)
+        file.rmdir()
+        eventually(file.is_file)
 
 
 def test_the_health_is_served_to_probes(tmp_path: Path) -> None:

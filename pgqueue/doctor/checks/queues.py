@@ -107,12 +107,21 @@ DEAD_LETTERS = Check(
 FULL_QUEUES = Check(
     "full-queue",
     """
+    with bounded as (
+        select name, max_queue_length, ready + locked + deferred + expired + exhausted + scheduled as about
+          from pgqueue.queue_settings()
+          join pgqueue.queue_estimates() using (name)
+         where (select pgqueue._check_counts()) and max_queue_length is not null)
     select name as queue, max_queue_length, 2 * max_queue_length as twice, messages
-      from pgqueue.queue_settings()
+      from bounded
      cross join lateral (
-           select ready + locked + deferred + expired + exhausted + scheduled as messages
-             from pgqueue.queue_counts(name)) as counted
-     where (select pgqueue._check_counts()) and max_queue_length is not null and max_queue_length <= messages
+           select about as messages                          -- to count a million messages takes two seconds
+            where max_queue_length > 1000000
+            union all
+           select ready + locked + deferred + expired + exhausted + scheduled
+             from pgqueue.queue_counts(name)
+            where max_queue_length <= 1000000 and max_queue_length <= 2 * about) as counted
+     where max_queue_length <= messages
      order by max_queue_length, queue
     """,
     "Queue {row.queue} is full: it holds {row.messages:,} messages, and {row.max_queue_length:,} are allowed.",

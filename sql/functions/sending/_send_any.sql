@@ -71,9 +71,10 @@ begin
             numbers[1] - 1);
     end if;
     with given as materialized (
-        select answer, number, greatest(scheduled_enqueue_time, moment) as enqueued_time, target.id,
+        select answer, case when is_later then answer else number end, greatest(scheduled_enqueue_time, moment) as enqueued_time,
+               target.id,
                case when target.requires_session or target.fair then 2000
-                    else 2 * coalesce(priority, 0) + (answer = number)::integer end as lane,
+                    else 2 * coalesce(priority, 0) + (answer = number or is_later)::integer end as lane,
                -- generated: {body to application_properties: $alias},
                body, binary_body, message_id, correlation_id, subject, content_type, reply_to, properties,
                -- end
@@ -96,6 +97,7 @@ begin
                       reply_to_session_id, "to", partition_key, unique_key, unique_scope
                       -- end
                )
+         cross join lateral (select coalesce(scheduled_enqueue_time > moment, false) as is_later) as due
          where answer = number or replaces
     ), scheduled as (
         insert into pgqueue.scheduled_message (

@@ -1,4 +1,5 @@
--- Returns where a message that is not scheduled is, fresh or not, by its number; no row is locked.
+-- Returns where a message that is not scheduled is, fresh or not, by its number; no row is locked. The lanes are read again: a caller that
+-- has waited since it read the queue may look for a message of a lane that was made meanwhile.
 create or replace function pgqueue._find_message(queue pgqueue.queue, number bigint)
 returns tid[]
 language sql stable
@@ -9,7 +10,8 @@ as $$
     select array(
         select ctid
           from pgqueue.message
-         where queue_id = (queue).id and lane = any ((queue).fresh_lanes) and position = number
+         where queue_id = (queue).id and position = number
+           and lane = any ((select fresh_lanes from pgqueue.queue where id = (queue).id)::smallint[])
          union all
        (select ctid
           from pgqueue.message

@@ -24,5 +24,8 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_message(source, 'scheduled', reschedule.sequence_number);
     end if;
+    if source.awaited_until > pgqueue.clock() then
+        perform pgqueue._notify(source);
+    end if;
 end
 $$;
