@@ -213,6 +213,7 @@ def test_commands_and_pages_work_in_databases_of_any_encoding_and_collation(
         pgqueue = CommandLine(tmp_path, PGQUEUE_DSN=database.dsn)
         for command in COMMANDS:
             shown(command, pgqueue)
+        assert pgqueue("bench", "--messages", "2", "--json").document["fsync"] in ("on", "off")
         pages(database)
     finally:
         drop(database_server.dsn, name)

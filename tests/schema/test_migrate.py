@@ -17,7 +17,7 @@ from sqlalchemy import create_engine
 from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, schema
 from pgqueue.errors import ConnectionLostError, OperationTimeoutError, SchemaVersionError
 from pgqueue.model.schemas import DEFAULT, history_schema
-from pgqueue.schema import files, migration, revisions
+from pgqueue.schema import files, indexes, migration, revisions
 from pgqueue.testing import Database
 from tests.patience import eventually
 
@@ -110,6 +110,19 @@ def test_an_index_that_is_left_to_build_is_built_by_the_next_migration(empty_dat
     schema.migrate(empty_database.dsn)
     is_valid = "select indisvalid from pg_index where indexrelid = 'pgqueue.message_expiry'::regclass"
     assert value(empty_database, is_valid) is True
+
+
+def test_an_index_is_built_without_the_limit_of_statements(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    limited = psycopg.conninfo.make_conninfo(database.direct, options="-c statement_timeout=1500")
+    with database.connect(autocommit=True) as connection:
+        connection.execute("drop index pgqueue.message_expiry")
+    with database.connect() as holder:
+        holder.execute("lock table pgqueue.message")
+        indexes.build(limited, "pgqueue", lock_timeout=timedelta(seconds=2))
+    assert "message_expiry was not built because of an old transaction" in caplog.text
+    indexes.build(limited, "pgqueue", lock_timeout=timedelta(seconds=2))
 
 
 def test_no_extension_is_needed(database: Database) -> None:
