@@ -7,6 +7,7 @@ import threading
 import weakref
 from datetime import timedelta
 from functools import partial
+from math import inf
 from types import TracebackType
 from typing import Generic, Self
 
@@ -18,12 +19,16 @@ from pgqueue.model.arguments import duration
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
-from pgqueue.transports import drive, leave_blocks
+from pgqueue.transports import drive, leave_blocks, time_left
 
 
-# this face only: how to wait for an outcome
-def _is_set(event: threading.Event, seconds: float | None) -> bool:
-    return event.wait(seconds)
+# this face only: how to wait
+def _is_set(event: threading.Event, seconds: float) -> bool:
+    return event.wait(None if seconds == inf else seconds)
+
+
+def _has_room(room: threading.Semaphore, seconds: float) -> bool:
+    return room.acquire(timeout=None if seconds == inf else seconds)
 
 
 # end
@@ -39,9 +44,10 @@ class PendingSend(Pending):
         """
         self._outbox.check_process()
         patience = duration("timeout", timeout)
+        seconds = time_left(inf if patience is None else patience.total_seconds())
         settled = self._outbox.wait_for(self._send, threading.Event)
-        if settled is not None and not _is_set(settled, None if patience is None else patience.total_seconds()):
-            raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out")
+        if settled is not None and not _is_set(settled, seconds):
+            raise OperationTimeoutError(f"the send has no outcome after {timedelta(seconds=seconds)}, and is still out")
         return self._outbox.read(self._send)
 
 
@@ -101,11 +107,15 @@ class Sender(Generic[BodyT]):
         if self._interceptors is not None:
             message = self._interceptors.changed(message)
         send = Outgoing(message, self._outbox)
-        self._room.acquire()
+        has_room = False
         try:
+            has_room = _has_room(self._room, time_left())
+            if not has_room:
+                raise OperationTimeoutError("no send has ended before the deadline of the block: nothing was sent")
             self._outbox.put(send)
         except BaseException as error:
-            self._room.release()
+            if has_room:
+                self._room.release()
             send.span.end(error)
             raise
         # this face only: the thread has begun

@@ -34,7 +34,7 @@ from pgqueue.flows.arrivals import arrivals
 from pgqueue.flows.locked import locked
 from pgqueue.flows.sessions import accepted
 from pgqueue.model import context
-from pgqueue.model.arguments import count
+from pgqueue.model.arguments import count, instance
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
@@ -303,7 +303,8 @@ class Queue(Generic[BodyT]):
         Raises:
             InvalidArgumentError: ``prefetch`` is negative, or was given with the mode RECEIVE_AND_DELETE.
         """
-        name = self.name if sub_queue is None else dead_letter_queue(self.name)
+        is_dead = sub_queue is not None and bool(instance("sub_queue", sub_queue, SubQueue))
+        name = dead_letter_queue(self.name) if is_dead else self.name
         make = partial(locked, ReceivedMessage, name, source=self._source, body_type=self._body_type)
         return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._source, make, self._body_type))
 

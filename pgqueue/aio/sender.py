@@ -6,6 +6,7 @@ import asyncio
 import weakref
 from datetime import timedelta
 from functools import partial
+from math import inf
 from types import TracebackType
 from typing import Generic, Self
 
@@ -17,14 +18,24 @@ from pgqueue.model.arguments import duration
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
-from pgqueue.transports import adrive, leave_blocks
+from pgqueue.transports import adrive, leave_blocks, time_left
 
 
-# this face only: how to wait for an outcome
-async def _is_set(event: asyncio.Event, seconds: float | None) -> bool:
+# this face only: how to wait
+async def _is_set(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(None if seconds == inf else seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+async def _has_room(room: asyncio.Semaphore, seconds: float) -> bool:
+    if seconds == inf:
+        return await room.acquire()
     try:
         async with asyncio.timeout(seconds):
-            return await event.wait()
+            return await room.acquire()
     except TimeoutError:
         return False
 
@@ -42,9 +53,10 @@ class PendingSend(Pending):
         """
         self._outbox.check_process()
         patience = duration("timeout", timeout)
+        seconds = time_left(inf if patience is None else patience.total_seconds())
         settled = self._outbox.wait_for(self._send, asyncio.Event)
-        if settled is not None and not await _is_set(settled, None if patience is None else patience.total_seconds()):
-            raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out")
+        if settled is not None and not await _is_set(settled, seconds):
+            raise OperationTimeoutError(f"the send has no outcome after {timedelta(seconds=seconds)}, and is still out")
         return self._outbox.read(self._send)
 
 
@@ -100,11 +112,15 @@ class Sender(Generic[BodyT]):
         if self._interceptors is not None:
             message = await self._interceptors.changed(message)
         send = Outgoing(message, self._outbox)
-        await self._room.acquire()
+        has_room = False
         try:
+            has_room = await _has_room(self._room, time_left())
+            if not has_room:
+                raise OperationTimeoutError("no send has ended before the deadline of the block: nothing was sent")
             self._outbox.put(send)
         except BaseException as error:
-            self._room.release()
+            if has_room:
+                self._room.release()
             send.span.end(error)
             raise
         # this face only: the task begins with the first send

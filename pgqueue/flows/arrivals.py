@@ -15,7 +15,7 @@ from pgqueue.flows import receiving, settling
 from pgqueue.flows.flow import Flow, WakeableExecutor, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.validating import keep_valid
-from pgqueue.model.arguments import whole
+from pgqueue.model.arguments import instance, whole
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import Lock, PeekedMessage, from_row
 from pgqueue.model.row import LASTS, Row
@@ -151,10 +151,10 @@ def arrivals(
     """Make the message source for a receive mode.
 
     Raises:
-        InvalidArgumentError: ``prefetch`` is invalid, or not 0 for RECEIVE_AND_DELETE.
+        InvalidArgumentError: ``mode`` is none, or ``prefetch`` is invalid, or not 0 for RECEIVE_AND_DELETE.
     """
     ahead = whole("prefetch", prefetch, least=0) or 0
-    if mode is ReceiveMode.PEEK_LOCK:
+    if instance("receive_mode", mode, ReceiveMode) is ReceiveMode.PEEK_LOCK:
         statement = verbs.receive(queue, max_messages=ahead + 1, lock_duration=None, locked_by=locked_by, lasts=True)
         return Locked(statement, queue, source, make)
     if ahead:

@@ -22,7 +22,7 @@ from pgqueue.model.arguments import instance
 from pgqueue.model.body_type import WITHHELD
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import UNCHANGED
-from pgqueue.model.failure import type_of
+from pgqueue.model.failure import text_of, type_of
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message
 from pgqueue.notifications.notification import (
@@ -143,13 +143,14 @@ class Processing:
         renewals.keep(received)
         try:
             return (yield from self._process(received))
-        except PGQueueError as error:
+        except Exception as error:  # noqa: BLE001 - a type's own mapping may raise anything
             received.context.fault_and_log()  # stops the renewal of its lock
             logger.warning(
                 "notification %s of %s could not be settled; it is delivered again after its lock expires: %s",
                 received.sequence_number,
                 self.queue,
-                error,
+                text_of(error),
+                exc_info=None if isinstance(error, PGQueueError) else error,
             )
         return None
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, StrEnum
 
+from pgqueue.model.failure import storable, text_of
+
 
 class ReceiptStatus(StrEnum):
     """A recipient's answer to a notification."""
@@ -111,5 +113,5 @@ class Round:
 
 def described(errors: Sequence[Exception], aggregate: ReceiptStatus) -> str:
     """A line about how the last round went, for a dead letter or a log."""
-    causes = "; ".join(f"{type(error).__name__}: {error}" for error in errors)
-    return f"the last receipt was {aggregate}" + (f": {causes}" if causes else "")
+    causes = "; ".join(f"{type(error).__name__}: {text_of(error)}" for error in errors)
+    return storable(f"the last receipt was {aggregate}" + (f": {causes}" if causes else ""))

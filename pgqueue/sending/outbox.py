@@ -45,8 +45,8 @@ class Outgoing:
         self.span = outbox.recorder.sending(outbox.queue)
         try:
             self.encoded = encode(message, self.span.trace, outbox.body_type)
-        except PGQueueError as refusal:
-            self.span.end(refusal)
+        except BaseException as error:
+            self.span.end(error)
             raise
         self.event: Event | None = None
         self.outcome: SequenceNumber | PGQueueError | None = None

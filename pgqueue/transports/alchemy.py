@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import AdaptedConnection, Connection, Engine, TwoPhaseTransaction
@@ -294,6 +295,8 @@ class EngineSource(NotifyListenerOwner):
 
     pipelines = cursors.PIPELINES
     _the_parents: Pool | None = None
+    #: That of its first connection: a ``creator`` or ``connect_args`` may hold more than the URL.
+    _conninfo: str | None = None
 
     def __init__(self, engine: AnyOwner, timeout: float) -> None:
         self.timeout = timeout
@@ -312,6 +315,8 @@ class EngineSource(NotifyListenerOwner):
 
     @property
     def conninfo(self) -> str:  # type: ignore[override]  # readers see a property as an attribute
+        if self._conninfo is not None:
+            return self._conninfo
         url = self._engine.url.set(drivername="postgresql")
         return str(url.render_as_string(hide_password=False))
 
@@ -347,7 +352,10 @@ class EngineSource(NotifyListenerOwner):
         try:
             with translated():
                 yield partial(connection.execution_options, isolation_level="AUTOCOMMIT")
-                return connection, (yield from _connection_below(connection))
+                driver = yield from _connection_below(connection)
+            if self._conninfo is None:
+                self._conninfo = make_conninfo(**driver.info.get_parameters(), password=driver.info.password or None)
+            return connection, driver
         except BaseException:
             yield connection.close
             raise

@@ -312,6 +312,9 @@ class PoolSource(NotifyListenerOwner):
                 yield from self._test_connection(until)
                 yield self._pool.open
                 self._opened = True
+                if self._is_closed:  # meanwhile, when there was nothing to close yet
+                    yield self._pool.close
+                    self._require_open()
             try:
                 connection = yield self._getconn(until)
                 while not self._is_usable(connection):

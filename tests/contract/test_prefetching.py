@@ -107,6 +107,18 @@ def test_a_receiver_that_deletes_cannot_give_back_and_so_takes_nothing_ahead(own
         own.queue.receiver(receive_mode=ReceiveMode.RECEIVE_AND_DELETE, prefetch=1)
 
 
+@pytest.mark.parametrize("mode", ["peek-lock", "PEEK_LOCK", None, True])
+def test_a_mode_that_is_none_deletes_nothing(own: World, mode: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="receive_mode must be a ReceiveMode"):
+        own.queue.receiver(receive_mode=mode)
+
+
+@pytest.mark.parametrize("which", ["orders", False])
+def test_a_sub_queue_that_is_none_is_refused(own: World, which: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="sub_queue must be a SubQueue"):
+        own.queue.receiver(sub_queue=which)
+
+
 @pytest.mark.parametrize("prefetch", [-1, 1.5, "3", True])
 def test_a_prefetch_that_is_no_number_of_messages_is_refused(own: World, prefetch: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="prefetch must be"):

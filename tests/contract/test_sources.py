@@ -31,6 +31,7 @@ from pgqueue.errors import (
     TransactionRequiredError,
     UnsupportedSourceError,
 )
+from pgqueue.flows import Flow
 from pgqueue.testing import Database
 from pgqueue.transports import drive
 from pgqueue.transports.dsn import SERVICE, VARIABLES
@@ -367,6 +368,33 @@ def test_a_wait_for_a_connection_ends_in_an_error_when_the_client_is_closed(shar
             waiting.result(60)
     for connection in held:
         connection.close()
+
+
+def test_a_client_that_is_closed_during_its_first_call_leaves_no_pool_open(
+    shared_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closing(until: float) -> Flow[None]:
+        yield from original(until)
+        client.close()
+
+    client = QueueClient(shared_database.dsn)
+    source: Any = client._source
+    original = source._test_connection
+    monkeypatch.setattr(source, "_test_connection", closing)
+    with pytest.raises(InvalidStateError, match="the client is closed"):
+        client.list_queues()
+    assert source._pool.closed
+
+
+def test_connections_beside_an_engine_lead_where_its_own_do(shared_database: Database) -> None:
+    engine = sqlalchemy.create_engine(
+        "postgresql+psycopg://nobody@127.0.0.1:9/nowhere", creator=lambda: psycopg.connect(shared_database.dsn)
+    )
+    with QueueClient(engine) as client:
+        client.list_queues()
+        with psycopg.connect(client._source.conninfo) as beside:
+            assert beside.info.dbname == shared_database.name
+    engine.dispose()
 
 
 def test_how_the_application_likes_its_rows_makes_no_difference(either: World) -> None:

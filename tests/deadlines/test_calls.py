@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -169,6 +169,20 @@ def test_a_sender_gets_an_outcome_and_stores_a_message_once(silenced: Silenced, 
     else:
         assert bodies(sources) == ["once"]
     sender.close()
+
+
+def test_a_block_has_a_deadline_for_the_waits_of_a_sender(silenced: Silenced, sources: Sources) -> None:
+    sender = made(sources, "dsn", timeout=SECOND).queue("q").sender(max_in_flight=1)
+    with silenced.frozen(), pgqueue.deadline(SECOND), in_time():
+        pending = sender.send(Message("once"))
+        with pytest.raises(OperationTimeoutError, match="is still out"):
+            pending.result()
+        with pytest.raises(OperationTimeoutError, match="nothing was sent"):
+            sender.send(Message("never"))
+    with suppress(PGQueueError):
+        pending.result()
+    sender.close()
+    assert "never" not in bodies(sources)
 
 
 @pytest.mark.parametrize("kind", CALLERS)

@@ -16,6 +16,7 @@ from pgqueue.encryption import EncryptedBodies
 from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
 from pgqueue.model.cipher import is_encrypted
 from pgqueue.notifications import REMOVAL, Fate, NotificationTypes, Pace, QueueNotification, ReceiptStatus
+from pgqueue.notifications.receipts import described
 from tests.contract.world import SECOND
 from tests.notifications.place import (
     ABORT,
@@ -590,6 +591,28 @@ def test_a_notification_whose_state_is_not_json_is_redelivered(place: Place) -> 
     assert transmitter.process_pending() == processed(lost=1)
     place.move_clock(2 * MINUTE)
     assert transmitter.process_pending() == processed(removed=1)
+
+
+def test_a_notification_with_a_field_that_is_not_json_is_redelivered(place: Place) -> None:
+    def write(order: Any) -> ReceiptStatus:
+        order.number = object()
+        return PENDING
+
+    transmitter, _ = place.told(write, OK)
+    transmitter.notify_all(Order())
+    assert transmitter.process_pending() == processed(lost=1)
+    place.move_clock(2 * MINUTE)
+    assert transmitter.process_pending() == processed(removed=1)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_any_error_of_a_recipient_can_be_described() -> None:
+    text = described([ValueError("a\0b\ud800"), Mute()], FAIL)
+    assert text == "the last receipt was FAIL: ValueError: a\ufffdb\ufffd; Mute: <message unavailable>"
 
 
 def test_a_lock_that_was_lost_meanwhile_is_no_end(place: Place) -> None:

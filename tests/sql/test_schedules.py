@@ -106,6 +106,16 @@ def test_a_sweep_that_reaches_its_limit_reports_more(database: Database) -> None
         assert ann.rows(sweep) == []
 
 
+def test_a_schedule_that_sends_more_than_a_sweep_may_is_no_end_of_it(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        create(ann, catch_up="all")
+        stage.passes(20 * MINUTE)
+        assert ann.rows("select activated, more from pgqueue.sweep(10)")[0] == (20, True)
+        assert len(ann.values(SENT)) == 20
+        assert ann.rows("select activated, more from pgqueue.sweep(10)") == []
+
+
 def test_it_is_fired_once_by_two_at_the_same_time(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

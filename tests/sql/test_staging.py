@@ -405,6 +405,72 @@ def test_staged_rows_are_discarded_with_their_job_and_all_others_after_a_week(da
         assert ann.values(TABLES) == []
 
 
+def test_staged_rows_of_a_queue_that_is_gone_are_discarded(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        for job in ("one", "two"):
+            ann.begin()
+            ann.call("stage", queue="q", job=job, part="1", columns=["body"])
+            bob.call("drop_queue", queue="q")
+            ann.commit()
+            bob.call("create_queue", queue="q")
+        assert ann.call("discard_staged", job="one") == 1
+        stage.passes(timedelta(days=7))
+        ann.table("sweep")
+        assert ann.values(TABLES) == []
+
+
+def test_a_sweep_does_not_wait_for_a_table_that_is_being_read(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        staged(ann, *bodies(1))
+        stage.passes(timedelta(days=7))
+        ann.begin()
+        ann.rows("lock table pgqueue.staged_job_1 in access share mode")
+        bob.table("sweep")
+        ann.commit()
+        assert ann.values(TABLES) == ["staged_job_1"]
+        bob.table("sweep")
+        assert ann.values(TABLES) == []
+
+
+def test_staging_uses_the_queue(database: Database) -> None:
+    with Stage(database, auto_delete_on_idle=timedelta(minutes=10)) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        stage.passes(timedelta(minutes=9))
+        staged(ann, *bodies(1))
+        stage.passes(timedelta(minutes=9))
+        ann.begin()
+        ann.call("stage", queue="q", job="job", part="2", columns=["body"])
+        stage.passes(timedelta(minutes=11))
+        bob.table("sweep")
+        ann.commit()
+        assert ann.values("select name from pgqueue.queue_settings()") == ["q"]
+
+
+@pytest.mark.parametrize("priority", [101, -101, 500])
+def test_a_priority_that_was_not_proved_makes_no_lane(database: Database, priority: int) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("stage", queue="q", job="job", part="1", columns=["body", "priority"])
+        ann.rows("insert into pgqueue.staged_job_1 values ('1', %(priority)s)", priority=priority)
+        with refused(INVALID_ARGUMENT):
+            publish(ann, "staged_job_1", rows=1)
+        assert ann.values(TABLES) == ["staged_job_1"]
+
+
+@pytest.mark.parametrize("missing", ["part", "rows", "ordered"])
+def test_what_is_published_is_numbered(database: Database, missing: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        publish(ann, staged(ann, *bodies(1)), rows=1, publisher="night", part=0)
+        given: dict[str, Any] = {"rows": 1, "publisher": "night", "part": 1, "ordered": False, missing: None}
+        table = staged(ann, *bodies(2))
+        with refused(INVALID_ARGUMENT):
+            publish(ann, table, **given)
+        assert ann.values(TABLES) == [table]
+
+
 def test_a_sweep_does_not_wait_for_tables_that_are_being_published(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -153,6 +153,19 @@ def test_a_failed_overlapped_send_is_recorded_as_an_error(scene: Scene, told: To
     assert told.only("send q").status.status_code is StatusCode.ERROR
 
 
+def test_a_send_that_is_cancelled_before_there_is_room_ends_its_span(
+    scene: Scene, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cancelled(room: object, seconds: float) -> bool:
+        raise asyncio.CancelledError
+
+    for face in ("", "aio."):
+        monkeypatch.setattr(f"pgqueue.{face}sender._has_room", cancelled)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(send_overlapped(scene, [Message("a")]))
+    assert told.only("send q").status.status_code is StatusCode.ERROR
+
+
 def test_sends_are_measured(scene: Scene, told: Told) -> None:
     asyncio.run(send(scene, Message("a")))
     (duration,) = told.points("messaging.client.operation.duration")

@@ -11,7 +11,7 @@ as $$
         select ctid
           from pgqueue.message
          where queue_id = (queue).id and position = number
-           and lane = any ((select fresh_lanes from pgqueue.queue where id = (queue).id)::smallint[])
+           and lane = any ((select fresh_lanes from pgqueue.queue as known where known.id = (queue).id)::smallint[])
          union all
        (select ctid
           from pgqueue.message

@@ -9,8 +9,8 @@ as $$
     select pgqueue._drop_staged(array(
            select staged_batch.name
              from pgqueue.staged_batch
-             join pgqueue.queue on queue.id = queue_id
-            where staged_batch.job = discard_staged.job and pgqueue._may_send(senders)
+             left join pgqueue.queue on queue.id = queue_id                   -- it may be gone
+            where staged_batch.job = discard_staged.job and (queue.id is null or pgqueue._may_send(senders))
                or staged_at <= pgqueue.clock() - interval '7 days'
               for update of staged_batch skip locked))
 $$;

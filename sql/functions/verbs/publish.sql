@@ -24,6 +24,10 @@ declare
 begin
     perform pgqueue._find_queue(queue, 'SEND');                              -- only those who may send lock anything
     perform pgqueue._check_duration('keep', keep);
+    if publisher is not null and num_nulls(part, rows, ordered) > 0 then
+        perform pgqueue._refuse_argument(
+            'part, rows and ordered', 'given with a publisher', format('%s, %s and %s', coalesce(part::text, 'null'), rows, ordered));
+    end if;
     perform
        from pgqueue.publishing_lock
       where slot = hashtext(concat_ws(' ', queue, publisher, case when not ordered then part end)) & 255

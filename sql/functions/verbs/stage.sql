@@ -35,6 +35,7 @@ begin
             'columns', 'a body or a binary_body, and others among ' || (select string_agg(known.name, ', ') from pgqueue._staged_types() as known),
             coalesce(unknown, columns::text));
     end if;
+    perform pgqueue._use(target, sends => true);
     execute format('create unlogged table pgqueue.%I (%s) with (autovacuum_enabled = off)', name, layout);
     execute format('grant insert on pgqueue.%I to %I', name, pgqueue._caller());
     insert into pgqueue.staged_batch (name, queue_id, job, staged_at) values (name, target.id, job, pgqueue.clock());

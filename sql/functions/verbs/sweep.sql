@@ -34,7 +34,7 @@ begin
         return;
     end if;
     if not dry_run then
-        perform pgqueue.discard_staged();
+        perform pgqueue._discard_abandoned();
         perform pgqueue._repair_ids(numbered)
            from unnest('{queue,topic,schedule,audited_action}'::text[]) as name
           cross join lateral (select ('pgqueue.' || name)::regclass as numbered) as known;
@@ -50,7 +50,7 @@ begin
     else
         perform pgqueue._mend_schedules();
         activated := pgqueue._fire_schedules(remaining);
-        remaining := remaining - activated;
+        remaining := case when remaining < activated then 0 else remaining - activated end;       -- a schedule may send more; null is no bound
     end if;
     if activated > 0 then
         return query select null::text, 0, 0, 0, activated, 0, 0, 0, 0, coalesce(remaining <= 0, false);
