@@ -460,7 +460,7 @@ def test_a_priority_that_was_not_proved_makes_no_lane(database: Database, priori
 
 
 @pytest.mark.parametrize("missing", ["part", "rows", "ordered"])
-def test_what_is_published_is_numbered(database: Database, missing: str) -> None:
+def test_parts_without_their_numbers_are_refused(database: Database, missing: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         publish(ann, staged(ann, *bodies(1)), rows=1, publisher="night", part=0)

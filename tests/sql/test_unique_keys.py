@@ -563,8 +563,8 @@ def test_a_key_that_a_sender_takes_is_not_swept(database: Database) -> None:
 def test_the_key_of_a_message_of_a_priority_that_is_new_is_not_swept(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, gate = stage.sessions("ann", "bob", "gate")
-        begin = "    if lock_rows then\n        reached"
-        stage.rewrite("_free_unique_keys", begin, f"    perform pg_advisory_xact_lock_shared(7);\n{begin}")
+        begin = "    returned  := 0;"
+        stage.rewrite("_sweep_queue", begin, f"    perform pg_advisory_xact_lock_shared(7);\n{begin}")
         gate.rows("select pg_advisory_lock(7)")
         swept = ann.starts(lambda: ann.rows("select from pgqueue.sweep(thorough => true)"))
         first = send(bob, "first", priority=5)

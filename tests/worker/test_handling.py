@@ -410,6 +410,7 @@ def test_a_handler_may_raise_cancelled_error_without_having_been_cancelled(scene
         if message.delivery_count == 1:
             await cancelled_by_itself()
 
+    scene.client.update_queue("q", lock_duration=timedelta(hours=1))
     scene.send(1, 2)
     options: Any = {"transaction": "psycopg", "transaction_batch": batch, "concurrency": 1, "retry": IMPATIENT}
     with scene.working(handler, **options) as running:
@@ -422,6 +423,7 @@ def test_so_may_a_plain_function(scene: Scene) -> None:
         if message.delivery_count == 1:
             asyncio.run(cancelled_by_itself())
 
+    scene.client.update_queue("q", lock_duration=timedelta(hours=1))
     scene.send(1)
     with scene.working(handler, retry=IMPATIENT) as running:
         eventually(lambda: (running.worker.tally.completed, running.worker.tally.failed) == (1, 1))
