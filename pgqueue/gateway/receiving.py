@@ -51,6 +51,9 @@ NEXT_SESSION_WAITS = timedelta(seconds=60)
 MOST, MOST_BYTES = 200, 4 * 1024 * 1024
 FIRST_GUESS = 64 * 1024
 
+#: How long a session is kept for settlements that are not made yet, in seconds, after its link has gone.
+SETTLES = 30.0
+
 #: How long a feed waits after a transient error, in seconds, and after how many the next one counts as lasting.
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -357,6 +360,8 @@ class ReceivingLink(OutgoingLink):
         self._accepted: Session | None = None
         self._is_waiting = False
         self._unsettled: dict[int, Held] = {}
+        self._settling = 0
+        self._has_settled = asyncio.Event()
 
     async def open(self) -> None:
         """Find the queue, and lock the session that the client asks for."""
@@ -487,8 +492,12 @@ class ReceivingLink(OutgoingLink):
         properties = properties_of(state)
         kind = kind_of(state, properties)
         held.is_settling = True
+        self._settling += 1
 
         def done(error: Exception | None) -> None:
+            self._settling -= 1
+            if not self._settling:
+                self._has_settled.set()
             self._done(held, state, error, is_told=bool(disposition.settled))
 
         self.client.settler(held.received.queue).calls.add(Settlement(held, kind, properties, done))
@@ -542,13 +551,18 @@ class ReceivingLink(OutgoingLink):
                 del connection.accepted[key]
             for held in list(self._unsettled.values()):
                 self.settled(held)
-            connection.gateway.spawn(_release(self._accepted))
+            connection.gateway.spawn(self._release(self._accepted))
 
-
-async def _release(accepted: Session) -> None:
-    try:
-        await accepted.release()
-    except LockLostError:
-        return
-    except PGQueueError as error:
-        logger.info("session %s of %s expires by itself: %s", accepted.session_id, accepted.queue, error)
+    async def _release(self, accepted: Session) -> None:
+        """Give the session back, after what the client has settled: that needs its lock."""
+        if self._settling:
+            self._has_settled.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLES):
+                    await self._has_settled.wait()
+        try:
+            await accepted.release()
+        except LockLostError:
+            return
+        except PGQueueError as error:
+            logger.info("session %s of %s expires by itself: %s", accepted.session_id, accepted.queue, error)

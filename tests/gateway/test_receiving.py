@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pgqueue import Message, QueueClient
-from pgqueue.aio import Queue, ReceivedMessage
+from pgqueue.aio import Queue, ReceivedMessage, Session
 from pgqueue.errors import AccessDeniedError, ConnectionLostError
 from pgqueue.gateway.amqp import types
 from pgqueue.gateway.amqp.composite import part_of
-from pgqueue.gateway.amqp.performatives import Detach, Flow, Source
+from pgqueue.gateway.amqp.performatives import Accepted, Detach, Disposition, Flow, Source
 from pgqueue.gateway.amqp.types import Symbol
 from tests.gateway.raw import RawClient, message
 from tests.gateway.serving import Served
@@ -208,3 +208,36 @@ def test_a_deletion_that_is_refused_detaches_the_link(
     client = connect()
     client.receiver("letters", credit=3, snd_settle_mode=DELETES)
     assert part_of(client.expect(Detach).error).condition == "amqp:unauthorized-access"
+
+
+def test_a_session_is_given_back_after_what_its_client_has_settled(
+    gateway: Served, connect: Callable[[], RawClient], letters: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete_batch, release = Queue.complete_batch, Session.release
+    may_settle, order = asyncio.Event(), []
+
+    async def slowly(queue: Queue, *args: Any, **more: Any) -> Any:
+        await may_settle.wait()
+        results = await complete_batch(queue, *args, **more)
+        order.append("settled")
+        return results
+
+    async def noted(session: Session, **more: Any) -> None:
+        order.append("released")
+        await release(session, **more)
+
+    monkeypatch.setattr(Queue, "complete_batch", slowly)
+    monkeypatch.setattr(Session, "release", noted)
+    letters.queue("steps").send(Message(1, session_id="a"))
+    client = connect()
+    source = Source("steps", filter={Symbol("com.microsoft:session-filter"): "a"})
+    link = client.receiver("steps", credit=1, source=source)
+    first, _ = client.receive()
+    client.write(Disposition(True, first.delivery_id or 0, settled=True, state=Accepted()))
+    client.write(Detach(link, closed=True))
+    client.expect(Detach)
+    client.sender("letters")  # the gateway has gone on since
+    gateway.loop.call_soon_threadsafe(may_settle.set)
+    eventually(lambda: len(order) == 2, "the session is not given back")
+    assert order == ["settled", "released"]
+    eventually(lambda: not letters.queue("steps").list_sessions(), "the message is there still")
