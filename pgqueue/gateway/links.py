@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: How many messages a client may send ahead on a link.
 CREDIT = 200
 
-#: How many answers wait for a client that does not take them.
-MOST_REPLIES = 100
+#: How many answers wait for a client that does not take them, and how many of the largest size.
+MOST_REPLIES, MOST_LARGE_REPLIES = 100, 16
 
 WRAP = 2**32
 
@@ -265,14 +265,16 @@ class ReplyLink(OutgoingLink):
     def reply(self, raw: bytes) -> None:
         """Send an answer as soon as the client can receive it. One that never can is detached."""
         self._waiting.append(raw)
-        if len(self._waiting) > MOST_REPLIES:
-            self.detach(error_of(Refusal(conditions.LIMIT, "the client takes no answers to its requests")))
-            return
         self.credited()
+        size = sum(map(len, self._waiting))
+        if len(self._waiting) > MOST_REPLIES or size > MOST_LARGE_REPLIES * self.max_message_size:
+            self.detach(error_of(Refusal(conditions.LIMIT, "the client takes no answers to its requests")))
 
     def credited(self) -> None:
-        """Send what waits."""
+        """Send what waits, as far as the client keeps up."""
         while self._waiting and self.credit:
+            if self.session.is_congested:
+                return
             self.send(self._waiting.pop(0), (self._count % WRAP).to_bytes(4, "big"), settled=True)
         self.drained()
 

@@ -191,6 +191,43 @@ def test_requests_that_are_not_answered_yet_use_credit_and_memory(
     assert gateway.gateway.memory.taken == 0
 
 
+PEEK = message(
+    value={"from-sequence-number": types.long(1), "message-count": types.int_(20)},
+    message_id="1",
+    operation="com.microsoft:peek-message",
+)
+
+
+@pytest.mark.parametrize(("size", "requests"), [(1, 200), (50_000, 30)], ids=["many answers", "large answers"])
+def test_answers_to_a_client_without_a_window_are_bounded(
+    connect: Callable[[], RawClient], orders: QueueClient, size: int, requests: int
+) -> None:
+    orders.queue("orders").send_batch([Message(b"x" * size) for _ in range(20)])
+    client = connect()
+    answers, link = client.receiver("orders/$management"), client.sender("orders/$management")
+    client.write(Flow(0, 0, 0, 10_000, answers, 0, 1000))
+    for _ in range(requests):
+        client.send(link, PEEK)
+    assert ends(client) == "amqp:resource-limit-exceeded"
+
+
+def test_answers_that_have_waited_for_the_window_are_sent_when_it_opens(
+    gateway: Served, connect: Callable[[], RawClient]
+) -> None:
+    client = connect()
+    answers, link = client.receiver("orders/$management"), client.sender("orders/$management")
+    client.write(Flow(0, 0, 0, 10_000, answers, 0, 1000))
+    for _ in range(90):
+        client.send(link, PEEK)
+    for _ in range(90):
+        assert client.outcome() == Accepted()
+    (session,) = next(iter(gateway.gateway.connections)).sessions.values()
+    assert len(session._waiting) == 65
+    for nth in range(90):
+        client.write(Flow(nth, 1, 0, 10_000))
+        client.receive()
+
+
 def test_a_message_that_is_none_is_rejected_and_the_link_stays(connect: Callable[[], RawClient]) -> None:
     client = connect()
     link = client.sender("orders")
