@@ -11,6 +11,7 @@ from pgqueue.gateway.conditions import NOT_FOUND, UNAUTHORIZED, Refusal
 from pgqueue.gateway.receiving import Feed, Settler
 from pgqueue.gateway.sending import Outbox
 from pgqueue.transports import dsn as dsns
+from pgqueue.transports.readable import ENCODING
 from pgqueue.transports.translation import translate
 
 
@@ -19,7 +20,9 @@ class RoleClient:
 
     def __init__(self, dsn: str, role: str, schema: str) -> None:
         self.role = role
-        self.conninfo = make_conninfo(dsns.as_role(dsn, role), application_name="pgqueue gateway")
+        self.conninfo = make_conninfo(
+            dsns.as_role(dsn, role), application_name="pgqueue gateway", client_encoding=ENCODING
+        )
         self.client = QueueClient(self.conninfo, schema=schema)
         self._is_checked = False
         self._outboxes: dict[str, Outbox] = {}

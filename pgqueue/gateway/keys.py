@@ -20,6 +20,7 @@ from pgqueue.gateway.conditions import UNAUTHORIZED, Refusal
 from pgqueue.gateway.entities import entity_of
 from pgqueue.model.schemas import in_schema
 from pgqueue.transports import dsn as dsns
+from pgqueue.transports.readable import ENCODING
 from pgqueue.transports.translation import translate
 
 #: Unknown names do not make the gateway read the keys more often than after so many seconds.
@@ -90,7 +91,7 @@ class KeyRing:
         """The rows of a statement about keys."""
         try:
             async with await psycopg.AsyncConnection.connect(
-                self._dsn, application_name="pgqueue gateway"
+                self._dsn, application_name="pgqueue gateway", client_encoding=ENCODING
             ) as connection:
                 cursor = await connection.execute(in_schema(statement, self._schema), arguments)
                 return await cursor.fetchall()

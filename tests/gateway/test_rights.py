@@ -14,11 +14,11 @@ from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBu
 from pgqueue import Message, QueueClient
 from pgqueue.gateway import clients
 from pgqueue.gateway.amqp.composite import part_of
-from pgqueue.gateway.amqp.performatives import Attach, Begin, Close, Detach, Source, Target
+from pgqueue.gateway.amqp.performatives import Accepted, Attach, Begin, Close, Detach, Source, Target
 from pgqueue.gateway.keys import derived
 from pgqueue.testing import Database
 from tests.gateway.raw import RawClient, message, token
-from tests.gateway.serving import Served, key_of
+from tests.gateway.serving import Served, key_of, served
 
 OK, UNAUTHORIZED = 202, 401
 
@@ -208,6 +208,16 @@ def test_nothing_is_served_if_a_pooler_drops_the_role(
     raw.open()
     raw.write(Attach("l", 9, False, source=Source(), target=Target("orders")))
     assert refusal(raw) == "amqp:unauthorized-access"
+
+
+def test_clients_are_served_whose_database_has_no_encoding(database: Database, shop: str, orders: QueueClient) -> None:
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        connection.execute(f"alter database {connection.info.dbname} set client_encoding = sql_ascii".encode())
+    with served(database) as gateway, RawClient(gateway.address) as raw:
+        assert raw.sign_in("shop", key_of(database, "shop")) == 0
+        raw.open()
+        raw.send(raw.sender("orders"), message(data=b"x"))
+        assert raw.outcome() == Accepted()
 
 
 def test_an_unknown_key_is_an_error_of_the_sdk(gateway: Served, orders: QueueClient) -> None:
