@@ -12,11 +12,11 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusAuthorizationError, ServiceBusError
 
 from pgqueue import Message, QueueClient
-from pgqueue.gateway import clients
 from pgqueue.gateway.amqp.composite import part_of
 from pgqueue.gateway.amqp.performatives import Accepted, Attach, Begin, Close, Detach, Source, Target
 from pgqueue.gateway.keys import derived
 from pgqueue.testing import Database
+from pgqueue.transports import dsn as dsns
 from tests.gateway.raw import RawClient, message, token
 from tests.gateway.serving import Served, key_of, served
 
@@ -203,7 +203,7 @@ def test_the_keys_differ_with_the_secret_the_name_and_the_salt() -> None:
 def test_nothing_is_served_if_a_pooler_drops_the_role(
     raw: RawClient, database: Database, orders: QueueClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "as_role", lambda dsn, role: dsn)
+    monkeypatch.setattr(dsns, "as_role", lambda dsn, role: dsn)
     raw.sign_in("shop", key_of(database, "shop"))
     raw.open()
     raw.write(Attach("l", 9, False, source=Source(), target=Target("orders")))
