@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from uuid import UUID
 from pgqueue.aio import Queue, ReceivedMessage, ReceiveState, Session
 from pgqueue.errors import LockLostError, PGQueueError, SessionLockLostError
 from pgqueue.gateway import conditions
+from pgqueue.gateway.amqp import types
 from pgqueue.gateway.amqp.composite import SENDER, SETTLED_BY_SENDER, part_of
 from pgqueue.gateway.amqp.performatives import (
     Accepted,
@@ -45,7 +47,9 @@ SESSION_FILTER, LOCKED_UNTIL, WAIT = (
 
 #: How long one call waits for messages. While it waits it costs nothing: it is woken.
 WAITS = timedelta(minutes=1)
-NEXT_SESSION_WAITS = timedelta(seconds=60)
+
+#: How long a client waits for the next session: by default, and at the most; how long one call does: the client may go.
+NEXT_SESSION_WAITS, LONGEST, SLICE = timedelta(seconds=60), timedelta(hours=1), timedelta(seconds=1)
 
 #: At most so many messages are claimed at once, and about so many bytes: what was claimed is held in memory.
 MOST, MOST_BYTES = 200, 4 * 1024 * 1024
@@ -391,9 +395,10 @@ class ReceivingLink(OutgoingLink):
         session_id = None if value is None else str(value)
         properties = {str(key): given for key, given in (self.attach.properties or {}).items()}
         limit = properties.get(WAIT)
-        wait = timedelta(milliseconds=limit) if isinstance(limit, int) else NEXT_SESSION_WAITS
+        longest = LONGEST // types.MILLISECOND
+        wait = min(max(limit, 0), longest) * types.MILLISECOND if isinstance(limit, int) else NEXT_SESSION_WAITS
         queue = self.client.client.queue(self.address)
-        accepted = await (queue.accept_session(wait=wait) if session_id is None else queue.accept_session(session_id))
+        accepted = await (self._next(queue, wait) if session_id is None else queue.accept_session(session_id))
         if accepted is None:
             raise Refusal(conditions.TIMEOUT, f"no session of {self.address} is available")
         if not self.session.holds(self):
@@ -403,6 +408,14 @@ class ReceivingLink(OutgoingLink):
         self.session.connection.accepted[self.address, accepted.session_id] = accepted
         self._source.filter = {Symbol(SESSION_FILTER): accepted.session_id}
         self.answer(source=self._source, properties=symbols({LOCKED_UNTIL: ticks(accepted.locked_until)}))
+
+    async def _next(self, queue: Queue, wait: timedelta) -> Session | None:
+        """Accept the next session: one that is there now, or comes while the link lasts."""
+        ends_at = time.monotonic() + wait.total_seconds()
+        accepted = await queue.accept_session()
+        while accepted is None and self.session.holds(self) and (left := ends_at - time.monotonic()) > 0:
+            accepted = await queue.accept_session(wait=min(timedelta(seconds=left), SLICE))
+        return accepted
 
     # -- messages ------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from pgqueue.aio import Queue, ReceivedMessage, Session
 from pgqueue.errors import AccessDeniedError, ConnectionLostError
 from pgqueue.gateway.amqp import types
 from pgqueue.gateway.amqp.composite import part_of
-from pgqueue.gateway.amqp.performatives import Accepted, Detach, Disposition, Flow, Source
+from pgqueue.gateway.amqp.performatives import Accepted, Attach, Detach, Disposition, Flow, Source, Target
 from pgqueue.gateway.amqp.types import Symbol
 from tests.gateway.raw import RawClient, message
 from tests.gateway.serving import Served
@@ -241,3 +242,37 @@ def test_a_session_is_given_back_after_what_its_client_has_settled(
     eventually(lambda: len(order) == 2, "the session is not given back")
     assert order == ["settled", "released"]
     eventually(lambda: not letters.queue("steps").list_sessions(), "the message is there still")
+
+
+@pytest.mark.parametrize("limit", [2**32 - 1, 2**64 - 1], ids=["49 days", "no year"])
+def test_a_wait_for_the_next_session_ends_with_its_link(
+    connect: Callable[[], RawClient], letters: QueueClient, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    accept_session = Queue.accept_session
+    waits: list[timedelta] = []
+    waiting: list[Queue] = []
+
+    async def noted(queue: Queue, session_id: Any = None, *, wait: timedelta | None = None) -> Any:
+        waits.append(wait or timedelta(0))
+        waiting.append(queue)
+        try:
+            return await accept_session(queue, session_id, wait=wait)
+        finally:
+            waiting.pop()
+
+    monkeypatch.setattr(Queue, "accept_session", noted)
+    client = connect()
+    client.write(
+        Attach(
+            "next", 9, True, source=Source("steps", filter={Symbol("com.microsoft:session-filter"): None}),
+            target=Target(), properties={Symbol("com.microsoft:timeout"): limit},
+        )
+    )  # fmt: skip
+    eventually(lambda: len(waits) > 3, "no session is waited for")
+    assert max(waits) <= timedelta(seconds=1)
+    client.write(Detach(9, closed=True))
+    client.expect(Detach)
+    eventually(lambda: not waiting, "a session is waited for")
+    since = len(waits)
+    client.receiver("letters")
+    assert len(waits) <= since + 1
