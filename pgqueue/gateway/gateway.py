@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, cast
 from uuid import UUID
 
 import pgqueue
@@ -118,6 +118,11 @@ class Gateway:
             held.link.settled(held)
             held.link.session.settled(held.delivery_id)
 
+    async def clock(self) -> datetime:
+        """The time by the clock of the database: no other decides about messages. Raises a PGQueueError."""
+        ((now,),) = await self.keys.rows("select pgqueue.clock()")
+        return cast(datetime, now)
+
     def spawn(self, work: Coroutine[Any, Any, Any], *, waits: bool = False) -> asyncio.Task[Any]:
         """Run something that outlives its connection; at the end, what only ``waits`` is cancelled."""
         task = asyncio.create_task(work)
@@ -157,15 +162,18 @@ class Gateway:
             await asyncio.sleep(EVERY)
             try:
                 await self.keys.read()
+                self._forget(await self.clock())
             except PGQueueError as error:
                 logger.warning("the keys could not be read, and stay as they were: %s", error)
-            now = datetime.now(UTC)
-            for token, held in list(self.held.items()):
-                if held.locked_until is not None and held.locked_until + GRACE < now:
-                    del self.held[token]
-                    if held.link is not None:
-                        held.link.settled(held)
             for connection in list(self.connections):
                 if connection.is_late():
                     connection.close()
                 connection.check_grants()
+
+    def _forget(self, now: datetime) -> None:
+        """Forget the messages whose locks have expired."""
+        for token, held in list(self.held.items()):
+            if held.locked_until is not None and held.locked_until + GRACE < now:
+                del self.held[token]
+                if held.link is not None:
+                    held.link.settled(held)

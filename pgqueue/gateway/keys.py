@@ -88,12 +88,12 @@ class KeyRing:
         self._keys = {key.name: key for key in found}
 
     async def rows(self, statement: LiteralString, *arguments: Any) -> list[tuple[Any, ...]]:
-        """The rows of a statement about keys."""
+        """The rows of a statement, such as those about keys."""
         try:
             async with await psycopg.AsyncConnection.connect(
                 self._dsn, application_name="pgqueue gateway", client_encoding=ENCODING
             ) as connection:
-                cursor = await connection.execute(in_schema(statement, self._schema), arguments)
+                cursor = await connection.execute(in_schema(statement, self._schema), arguments, binary=True)
                 return await cursor.fetchall()
         except psycopg.Error as error:
             raise translate(error) from error

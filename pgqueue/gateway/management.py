@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -177,10 +177,28 @@ async def delete_messages(place: Place, request: Request) -> Any:
     most = min(request.argument("message-count", int), 4000)
     before = request.argument("enqueued-time-utc", types.Timestamp, None)
     try:
-        older = None if before is None else max(datetime.now(UTC) - before.as_datetime(), types.MILLISECOND * 0)
+        until = None if before is None else before.as_datetime()
     except OverflowError:
         raise Refusal(ARGUMENT, "enqueued-time-utc is in a year that does not exist") from None
-    return {"message-count": types.int_(await place.queue.delete_matching(older_than=older, max_messages=most))}
+    deleted = await (
+        place.queue.delete_matching(max_messages=most) if until is None else _delete_until(place, until, most)
+    )
+    return {"message-count": types.int_(deleted)}
+
+
+async def _delete_until(place: Place, until: datetime, most: int) -> int:
+    """Delete messages by their numbers: the age that the time stands for grows until the database deletes by it."""
+    age = max(await place.gateway.clock() - until, timedelta(0))
+    deleted = after = 0
+    while True:
+        wanted = most - deleted
+        found = await place.queue.find_messages(older_than=age, after=after, max_messages=wanted)
+        deleted += await place.queue.delete_messages(
+            [one.sequence_number for one in found if one.enqueued_time <= until]
+        )
+        if len(found) < wanted or deleted == most:
+            return deleted
+        after = found[-1].sequence_number
 
 
 async def add_rule(place: Place, request: Request) -> Any:
