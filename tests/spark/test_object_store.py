@@ -85,6 +85,21 @@ def test_a_queue_goes_to_a_bucket_once_however_often_it_is_drained(
     assert left(client) == (0, 0)
 
 
+def test_a_checkpoint_is_kept_whatever_the_directory_for_temporary_files_is_called(
+    database: Database,
+    client: QueueClient,
+    bucket: fs.S3FileSystem,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "my files").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "my files"))
+    send(client, 1)
+    assert drain("orders", OUTPUT, dsn=database.dsn, consumer="one").messages == 1
+    assert files(bucket, "lake/orders/_checkpoints")
+    assert [path.name for path in tmp_path.iterdir()] == ["my files"]
+
+
 @pytest.mark.parametrize("checkpoint", ["kept", "lost"])
 def test_a_claim_that_was_written_before_a_crash_is_written_over(
     database: Database, client: QueueClient, bucket: fs.S3FileSystem, checkpoint: str

@@ -559,6 +559,21 @@ def long_digest(queues: int, span: Span) -> Digest:
     return Digest(span, names, 0, True, rows)
 
 
+@pytest.mark.parametrize("name", ["my reports", "a%20b", "#1", "größer"])
+def test_an_output_is_the_directory_of_this_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    made = report(history(spark, [Settled()]), tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert {path.name for path in (tmp_path / name).iterdir()} == {"report.html", *EVERY_FIGURE}
+    assert (made.page, made.messages) == (tmp_path / name / "report.html", 1)
+
+
+@pytest.mark.parametrize("name", ["report[1]", "report*", "{report}"])
+def test_an_output_that_is_a_pattern_is_refused(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    with pytest.raises(NotReportable, match="which Spark reads as a pattern"):
+        report(history(spark, []), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("column", ["settled_at", "first_locked_at", "subject"])
 def test_a_missing_column_is_named_with_a_remedy(spark: SparkSession, tmp_path: Path, column: str) -> None:
     with pytest.raises(NotReportable, match=rf"no column '{column}': select it from .* or add it as null"):

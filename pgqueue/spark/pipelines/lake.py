@@ -13,14 +13,12 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pgqueue.spark.errors import PipelineError
+from pgqueue.spark.paths import check_output
 
 #: Readers of Parquet ignore names that begin with an underscore.
 CHECKPOINTS = "_checkpoints"
 
 SECONDS_OF_A_DAY = 86_400
-
-#: The characters by which Spark takes a path for a pattern.
-IN_PATTERNS = re.compile(r"[*?\[\]{}]")
 
 #: The characters that Spark escapes in the name of a directory.
 ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
@@ -37,8 +35,7 @@ def located(output: str | Path) -> str:
         LakeError: Spark would read the path as a pattern.
     """
     named = str(output)
-    if pattern := IN_PATTERNS.search(named):
-        raise LakeError(f"the output {named!r} has a {pattern[0]!r}, which Spark reads as a pattern: name another one")
+    check_output(named, LakeError)
     return named.rstrip("/") if re.match(r"[a-z][a-z0-9+.-]*:", named, re.IGNORECASE) else str(Path(named).absolute())
 
 

@@ -36,6 +36,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pgqueue.spark.paths import url_of
 from pgqueue.spark.pipelines.lake import CHECKPOINTS, Checkpoint, Lake, LakeError, escaped
 
 SCHEME = re.compile(r"s3a?://")
@@ -141,7 +142,7 @@ class ObjectLake(Lake):
             if self.find(CHECKPOINTS, name):
                 fs.copy_files(remote, directory, self._objects, fs.LocalFileSystem())
             try:
-                yield Checkpoint(Path(directory).as_uri(), lambda: self._save(Path(directory), remote))
+                yield Checkpoint(url_of(Path(directory)), lambda: self._save(Path(directory), remote))
             finally:
                 self._save(Path(directory), remote)
 

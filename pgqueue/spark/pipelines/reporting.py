@@ -70,7 +70,7 @@ def report(
 
     Raises:
         pgqueue.errors.QueueNotFoundError: no queue has that name.
-        pgqueue.spark.report.NotReportable: a time or the bucket makes no sense.
+        pgqueue.spark.report.NotReportable: a time, the bucket or the output makes no sense.
     """
     instance = Instance(dsn, schema)
     if queue is not None:

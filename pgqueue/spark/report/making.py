@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from pgqueue.spark.paths import check_output, url_of
 from pgqueue.spark.report.columns import FIGURES
 from pgqueue.spark.report.digest import digest_of
 from pgqueue.spark.report.figures import figures, settled_messages, waiting_messages
@@ -86,6 +87,8 @@ def report(
     check_span(since, until, bucket)
     if top < 1:
         raise NotReportable(f"top must be 1 or more, not {top}")
+    directory = Path(output).absolute()
+    check_output(str(directory), NotReportable)
     messages = settled_messages(history)
     with _kept(messages if since is None else messages.where(F.col("settled") >= micros(since))) as kept:
         settled, later = _parted(kept, until)
@@ -93,7 +96,6 @@ def report(
         span = span_of(since or first, until or (last and last + timedelta(microseconds=1)), bucket)
         if waiting is not None:
             later = later.unionByName(waiting_messages(waiting))
-        directory = Path(output).absolute()
         written = _written(figures(settled, later, span), directory)
         digest = digest_of(written, span, top, has_waiting=waiting is not None)
     _replace(directory / PAGE, page(title, digest, span.bucket))
@@ -134,7 +136,7 @@ def _written(frames: Mapping[str, DataFrame], directory: Path) -> dict[str, Data
     """Write the figures, and read them back: nothing is computed twice, and the page agrees with the files."""
     written = {}
     for name, frame in frames.items():
-        where = (directory / name).as_uri()
+        where = url_of(directory / name)
         frame.coalesce(1).sortWithinPartitions(*FIGURES[name].keys).write.mode("overwrite").parquet(where)
         written[name] = frame.sparkSession.read.schema(frame.schema).parquet(where)
     return written
