@@ -77,16 +77,26 @@ class Connection:
         self.accepted: dict[tuple[str, str], AcceptedSession] = {}
         self.requests = asyncio.Semaphore(REQUESTS)
         self.max_frame_size = frames.SMALLEST
+        #: The bytes of messages that have arrived in part.
+        self.unfinished = 0
         self.is_open = False
         self.is_closed = False
         self._wire = wire
         self._reader = FrameReader(gateway.settings.max_frame_size)
-        self._is_signed_in = self._waits_for_reader = False
+        self._is_signed_in = self._waits_for_reader = self._waits_for_room = False
         self._heard = self._began = time.monotonic()
         self._silence = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- from the client -----------------------------------------------------------------------------------------------
+
+    async def room(self) -> None:
+        """Wait until the gateway has room for what has arrived."""
+        self._waits_for_room = True
+        try:
+            await self.gateway.memory.room()
+        finally:
+            self._waits_for_room = False
 
     async def feed(self, data: bytes) -> None:
         """Handle bytes from the client."""
@@ -257,6 +267,8 @@ class Connection:
         every = min(self._silence / 2 or SILENCE, SILENCE) / 2
         while True:
             await asyncio.sleep(max(every, 0.1))
+            if self._waits_for_room and not self.unfinished:  # not for what it has sent in part, which takes room
+                self._heard = time.monotonic()
             if time.monotonic() - self._heard > SILENCE:
                 self.fail(Refusal(conditions.LIMIT, f"nothing was heard for {SILENCE:.0f} s"))
             if self._silence:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: How many messages a client may send ahead on a link.
 CREDIT = 200
 
+#: How many messages of the largest size a connection has under way at the most: they hold memory until they are whole.
+MOST_UNFINISHED = 8
+
 #: How many answers wait for a client that does not take them, and how many of the largest size.
 MOST_REPLIES, MOST_LARGE_REPLIES = 100, 16
 
@@ -127,7 +130,7 @@ class IncomingLink(Link, ABC):
             if self._arrived >= self._given:
                 raise Refusal("amqp:link:transfer-limit-exceeded", "the link has no credit for this message")
             self._first = transfer
-        gateway = self.session.connection.gateway
+        connection = self.session.connection
         if transfer.aborted:
             self.closed()
             return
@@ -135,10 +138,13 @@ class IncomingLink(Link, ABC):
         if self._is_too_large:  # the rest is read, too, and the message rejected: some SDKs read no error of a detach
             self._drop()
         else:
-            gateway.memory.take(len(payload))
+            connection.gateway.memory.take(len(payload))
+            connection.unfinished += len(payload)
             self._parts.append(payload)
         if not transfer.more:
             self._whole(self._first, transfer)
+        elif connection.unfinished > MOST_UNFINISHED * connection.gateway.settings.max_message_size:
+            raise Refusal(conditions.LIMIT, "the connection has sent parts of too many messages, and the rest of none")
 
     @property
     def _is_too_large(self) -> bool:
@@ -146,6 +152,7 @@ class IncomingLink(Link, ABC):
 
     def _whole(self, first: Transfer, last: Transfer) -> None:
         raw, is_too_large = b"".join(self._parts), self._is_too_large
+        self.session.connection.unfinished -= len(raw)
         self._parts, self._first, self._size = [], None, 0
         self._arrived += 1
         self._open += 1
@@ -193,7 +200,9 @@ class IncomingLink(Link, ABC):
         self._first, self._size = None, 0
 
     def _drop(self) -> None:
-        self.session.connection.gateway.memory.give_back(sum(map(len, self._parts)))
+        size = sum(map(len, self._parts))
+        self.session.connection.gateway.memory.give_back(size)
+        self.session.connection.unfinished -= size
         self._parts = []
 
     def flow(self, flow: Flow) -> None:

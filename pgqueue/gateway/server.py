@@ -129,7 +129,7 @@ def _streams(gateway: Gateway) -> Any:
         connection = gateway.connect(Stream(writer), peer)
         try:
             while not connection.is_closed and (data := await reader.read(CHUNK)):
-                await _feed(gateway, connection, data)
+                await _feed(connection, data)
         except (OSError, asyncio.CancelledError) as error:
             logger.info("%s: the connection broke: %s", peer, error)
         finally:
@@ -154,7 +154,7 @@ def _websockets(gateway: Gateway, settings: Settings) -> Any:
         sending = asyncio.create_task(socket.send())
         try:
             async for data in websocket:
-                await _feed(gateway, connection, data.encode() if isinstance(data, str) else data)
+                await _feed(connection, data.encode() if isinstance(data, str) else data)
         except ConnectionClosed:
             logger.info("%s: the connection broke", peer)
         finally:
@@ -169,8 +169,8 @@ def _websockets(gateway: Gateway, settings: Settings) -> Any:
     )  # fmt: skip
 
 
-async def _feed(gateway: Gateway, connection: Connection, data: bytes) -> None:
-    await gateway.memory.room()
+async def _feed(connection: Connection, data: bytes) -> None:
+    await connection.room()
     if connection.is_congested:  # a client that does not read is not read either
         await connection.drain()
     await connection.feed(data)

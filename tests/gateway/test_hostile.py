@@ -171,6 +171,60 @@ def test_more_messages_than_the_credit_allows_detach_the_link(
         assert ends(client) == "amqp:link:transfer-limit-exceeded"
 
 
+def signed_in(gateway: Served, **fields: Any) -> RawClient:
+    """A client that has opened a connection."""
+    client = RawClient(gateway.address)
+    assert client.sign_in("shop", key_of(gateway.database, "shop")) == 0
+    client.open(**fields)
+    return client
+
+
+def test_messages_that_arrive_in_part_do_not_keep_others_waiting(
+    database: Database, shop: str, orders: QueueClient
+) -> None:
+    part = b"x" * 60_000
+    with (
+        served(database, max_message_size=64_000, memory=600_000) as gateway,
+        signed_in(gateway) as client,
+        signed_in(gateway) as other,
+    ):
+        for nth in range(9):
+            client.write(Transfer(client.sender("orders"), nth, b"%d" % nth, 0, False, more=True), part)
+        assert ends(client) == "amqp:resource-limit-exceeded"
+        assert gateway.gateway.memory.taken == 8 * len(part)
+        client.write(Transfer(0, more=False), message(data=b"rest")[-1:])  # the other links go on
+        client.outcome()
+        other.send(other.sender("orders"), message(data=b"x"))
+        assert other.outcome() == Accepted()
+
+
+@pytest.mark.parametrize("in_part", [False, True], ids=["whole", "in part"])
+def test_a_client_that_waits_for_room_has_been_heard_unless_it_takes_room(
+    database: Database, shop: str, orders: QueueClient, in_part: bool
+) -> None:
+    with (
+        served(database, memory=50_000) as gateway,
+        signed_in(gateway) as client,
+        signed_in(gateway, idle_time_out=400) as waiting,
+    ):
+        full, link = client.sender("orders"), waiting.sender("orders")
+        (connection,) = [one for one in gateway.gateway.connections if one._silence]
+        with psycopg.connect(database.dsn) as holder:  # nothing can be stored
+            holder.execute("lock table pgqueue.message in access exclusive mode")
+            if in_part:
+                waiting.write(Transfer(link, 0, b"0", 0, False, more=True), b"x")
+                eventually(lambda: connection.unfinished, "the part has not arrived")
+            client.send(full, message(data=b"x" * 60_000))
+            eventually(lambda: gateway.gateway.memory.taken > 60_000, "the message has not arrived")
+            waiting.write(Transfer(link, 0, b"0", 0, False), message(data=b"x"))
+            eventually(lambda: connection._waits_for_room, "there is room")
+            connection._heard = long_ago = connection._heard - 1000
+            eventually(lambda: connection.is_closed or connection._heard > long_ago, "nothing is listened for")
+            assert connection.is_closed is in_part
+        if not in_part:
+            assert waiting.outcome() == Accepted()
+
+
 def test_requests_that_are_not_answered_yet_use_credit_and_memory(
     gateway: Served, database: Database, connect: Callable[[], RawClient]
 ) -> None:
