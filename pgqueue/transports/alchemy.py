@@ -8,13 +8,13 @@ rest.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import AdaptedConnection, Connection, Engine, TwoPhaseTransaction
@@ -53,6 +53,9 @@ from pgqueue.transports.transaction_observers import TransactionObserver, connec
 T = TypeVar("T")
 
 DIALECT = "postgresql+psycopg://"
+
+#: Parameters of a connection that hold for the host that has answered, at the address that it had then.
+OF_ONE_ATTEMPT = ("hostaddr", "target_session_attrs")
 
 #: A SQLAlchemy object, synchronous or asynchronous: the methods used here have the same names in both.
 AnyOwner = Any
@@ -295,8 +298,8 @@ class EngineSource(NotifyListenerOwner):
 
     pipelines = cursors.PIPELINES
     _the_parents: Pool | None = None
-    #: That of its first connection: a ``creator`` or ``connect_args`` may hold more than the URL.
-    _conninfo: str | None = None
+    #: The parameters of its first connection: a ``creator`` or ``connect_args`` may add to those of the URL.
+    _beside: Mapping[str, Any] | None = None
 
     def __init__(self, engine: AnyOwner, timeout: float) -> None:
         self.timeout = timeout
@@ -315,10 +318,9 @@ class EngineSource(NotifyListenerOwner):
 
     @property
     def conninfo(self) -> str:  # type: ignore[override]  # readers see a property as an attribute
-        if self._conninfo is not None:
-            return self._conninfo
-        url = self._engine.url.set(drivername="postgresql")
-        return str(url.render_as_string(hide_password=False))
+        url = self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        parameters: dict[str, Any] = {**(self._beside or {}), **conninfo_to_dict(url)}
+        return make_conninfo(**parameters)
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         """One round trip: in autocommit mode the statement is the transaction."""
@@ -353,8 +355,9 @@ class EngineSource(NotifyListenerOwner):
             with translated():
                 yield partial(connection.execution_options, isolation_level="AUTOCOMMIT")
                 driver = yield from _connection_below(connection)
-            if self._conninfo is None:
-                self._conninfo = make_conninfo(**driver.info.get_parameters(), password=driver.info.password or None)
+            if self._beside is None:
+                found = {**driver.info.get_parameters(), "password": driver.info.password}
+                self._beside = {name: value for name, value in found.items() if value and name not in OF_ONE_ATTEMPT}
             return connection, driver
         except BaseException:
             yield connection.close

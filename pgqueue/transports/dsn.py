@@ -42,7 +42,8 @@ def as_role(dsn: str, role: str) -> str:
     """The DSN with which a connection takes the role on when it begins."""
     conninfo = for_libpq(dsn)
     quoted = re.sub(r"([\\\s])", r"\\\1", role)
-    options = f"{conninfo_to_dict(conninfo).get('options') or ''} -c role={quoted}".strip()
+    given = conninfo_to_dict(conninfo).get("options") or os.environ.get("PGOPTIONS", "")
+    options = f"{given} -c role={quoted}".strip()
     return make_conninfo(conninfo, options=options)
 
 

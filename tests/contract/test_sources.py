@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -387,14 +388,16 @@ def test_a_client_that_is_closed_during_its_first_call_leaves_no_pool_open(
 
 
 def test_connections_beside_an_engine_lead_where_its_own_do(shared_database: Database) -> None:
-    engine = sqlalchemy.create_engine(
-        "postgresql+psycopg://nobody@127.0.0.1:9/nowhere", creator=lambda: psycopg.connect(shared_database.dsn)
-    )
-    with QueueClient(engine) as client:
-        client.list_queues()
-        with psycopg.connect(client._source.conninfo) as beside:
-            assert beside.info.dbname == shared_database.name
-    engine.dispose()
+    connect = partial(psycopg.connect, shared_database.dsn)
+    for url, hosts in (("", None), ("?host=one,two&target_session_attrs=read-write", "one,two")):
+        engine = sqlalchemy.create_engine(f"postgresql+psycopg://{url}", creator=connect)
+        with QueueClient(engine) as client:
+            client.list_queues()
+            found = conninfo_to_dict(client._source.conninfo)
+        engine.dispose()
+        there = conninfo_to_dict(shared_database.dsn)
+        assert (found["dbname"], found["host"]) == (there["dbname"], hosts or there["host"])
+        assert "hostaddr" not in found
 
 
 def test_how_the_application_likes_its_rows_makes_no_difference(either: World) -> None:

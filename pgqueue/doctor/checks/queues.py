@@ -108,7 +108,7 @@ FULL_QUEUES = Check(
     "full-queue",
     """
     with bounded as (
-        select name, max_queue_length, ready + locked + deferred + expired + exhausted + scheduled as about
+        select name, max_queue_length, ready + locked + deferred + expired + exhausted + scheduled as about, is_exact
           from pgqueue.queue_settings()
           join pgqueue.queue_estimates() using (name)
          where (select pgqueue._check_counts()) and max_queue_length is not null)
@@ -120,7 +120,7 @@ FULL_QUEUES = Check(
             union all
            select ready + locked + deferred + expired + exhausted + scheduled
              from pgqueue.queue_counts(name)
-            where max_queue_length <= 1000000 and max_queue_length <= 2 * about) as counted
+            where max_queue_length <= 1000000 and (not is_exact or max_queue_length <= about)) as counted
      where max_queue_length <= messages
      order by max_queue_length, queue
     """,
