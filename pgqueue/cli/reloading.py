@@ -24,7 +24,7 @@ def run_reloading() -> None:
     except ImportError as error:
         raise WrongUse(f"{OPTION} needs the extra reload: pip install 'pgqueue-tx[reload]'") from error
     logging.getLogger("watchfiles").setLevel(logging.ERROR)  # it warns of being stopped
-    command = [sys.executable, "-m", "pgqueue", *(each for each in sys.argv[1:] if each != OPTION)]
+    command = [sys.executable, *(each for each in sys.orig_argv[1:] if each != OPTION)]
     run_process(
         Path.cwd(),
         target=shlex.join(command),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -32,7 +33,11 @@ class Bodies:
             return
         request = Request(scope)
         most = self._most(request)
-        body = None if _declared(request) > most else await _read(receive, most)
+        try:
+            body = None if _declared(request) > most else await _read(receive, most)
+        except ClientDisconnect:
+            await self._refuse(request, HTTPStatus.BAD_REQUEST, "The request was broken off.")(scope, receive, send)
+            return
         if body is None:
             text = f"The request is too large: at most {most:,} bytes are read."
             await self._refuse(request, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)(scope, receive, send)
@@ -58,11 +63,13 @@ def _declared(request: Request) -> int:
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """The body; None when it is larger."""
+    """The body; None when it is larger. Raises ClientDisconnect: what has arrived of a form means something else."""
     body = bytearray()
     is_more = True
     while is_more:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         body += message.get("body", b"")
         is_more = message.get("more_body", False)
         if len(body) > most:

@@ -80,10 +80,14 @@ def _has_schema(using: str) -> bool:
 
 
 def _is_to_have_schema(using: str) -> bool:
-    """Whether the app was migrated there, or belongs there where migrations are switched off, as in some tests."""
-    if MigrationLoader.migrations_module("pgqueue")[0] is None:
-        return connections[using].vendor == "postgresql" and bool(router.allow_migrate(using, "pgqueue"))
-    return FIRST in MigrationRecorder(connections[using]).applied_migrations()
+    """Whether the app belongs there, and was migrated, unless migrations are switched off, as in some tests.
+
+    Django records a migration also where a router does not allow it.
+    """
+    if connections[using].vendor != "postgresql" or not router.allow_migrate(using, "pgqueue"):
+        return False
+    is_switched_off = MigrationLoader.migrations_module("pgqueue")[0] is None
+    return is_switched_off or FIRST in MigrationRecorder(connections[using]).applied_migrations()
 
 
 @contextmanager

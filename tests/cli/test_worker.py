@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pgqueue import Message, QueueClient
+from pgqueue.cli.reloading import run_reloading
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
 from tests.patience import eventually
@@ -172,6 +174,14 @@ def test_a_worker_is_restarted_when_a_module_changes(pgqueue: CommandLine, clien
         process.send_signal(signal.SIGTERM)
         log = process.communicate(timeout=300)[1]
     assert process.returncode == 0, log
+
+
+def test_reloading_repeats_the_command_as_it_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.orig_argv", ["python", "manage.py", "pgqueue_tasks", "default", "--reload"])
+    monkeypatch.setattr("watchfiles.run_process", lambda *_, target, **__: started.append(target))
+    started: list[str] = []
+    run_reloading()
+    assert started == [f"{sys.executable} manage.py pgqueue_tasks default"]
 
 
 def test_reloading_needs_its_extra(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:

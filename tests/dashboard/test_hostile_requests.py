@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -66,14 +66,30 @@ def test_a_large_request_is_refused_before_it_is_read(opened: Open, path: str) -
 
 
 def test_a_request_without_a_length_is_read_only_up_to_the_bound() -> None:
-    """Straight to the application: a test client would read the body before it sends it."""
+    endless = iter(body := Endless())
+    status = answer_of({"type": "http.request", "body": piece, "more_body": True} for piece in endless)
+    assert status == 413
+    assert body.read <= LARGEST_UNKNOWN + 65_536
+
+
+def test_a_form_that_is_broken_off_is_not_handled() -> None:
+    """Without its last fields it would mean something else."""
+    form = {"type": "http.request", "body": b"role=postgres&password=right&next=", "more_body": True}
+    assert answer_of([form, {"type": "http.disconnect"}]) == 400
+
+
+def answer_of(received: Iterable[Any]) -> int:
+    """The status of the answer to a sign-in.
+
+    Straight from the application: a test client would read the body before it sends it.
+    """
     from pgqueue.dashboard.app import create_app
 
-    endless = iter(body := Endless())
+    coming = iter(received)
     sent: list[Any] = []
 
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": next(endless), "more_body": True}
+    async def receive() -> Any:
+        return next(coming)
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -84,8 +100,7 @@ def test_a_request_without_a_length_is_read_only_up_to_the_bound() -> None:
         "root_path": "", "http_version": "1.1",
     }  # fmt: skip
     asyncio.run(create_app(Settings("", accounts=RIGHT))(scope, receive, send))
-    assert sent[0]["status"] == 413
-    assert body.read <= LARGEST_UNKNOWN + 65_536
+    return int(sent[0]["status"])
 
 
 def test_a_signed_in_user_sends_a_message_of_a_million_characters(opened: Open, client: QueueClient) -> None:

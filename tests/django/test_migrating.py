@@ -73,5 +73,20 @@ def test_each_database_is_migrated_by_its_name(project: Database, another_empty_
         call_command("migrate", "pgqueue", database="small", verbosity=0)
 
 
+class OnlyOther:
+    """A router that keeps pgqueue in one database."""
+
+    def allow_migrate(self, db: str, app_label: str, **_: object) -> bool | None:
+        return db == "other" if app_label == "pgqueue" else None
+
+
+def test_a_router_decides_where_the_schema_is(project: Database, another_empty_database: Database) -> None:
+    with override_settings(DATABASE_ROUTERS=[OnlyOther()]):
+        for database in ("default", "other", "small"):
+            call_command("migrate", database=database, verbosity=0)
+    assert not exists(project)
+    assert exists(another_empty_database)
+
+
 def test_the_models_are_those_of_the_migration(project: Database) -> None:
     call_command("makemigrations", "pgqueue", check=True, dry_run=True, verbosity=0)

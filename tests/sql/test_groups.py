@@ -92,6 +92,23 @@ def test_a_message_abandoned_with_a_delay_does_not_hold_up_its_successors(databa
         assert bodies(bob) == [1]
 
 
+def test_a_group_is_found_whose_first_message_rests_beyond_its_expiry(database: Database) -> None:
+    with fair(database) as stage:
+        ann = stage.session("ann")
+        ann.send(1, session_id="a", time_to_live=2 * SECOND)
+        (first,) = ann.receive()
+        ann.abandon(first, delay=20 * SECOND)
+        stage.passes(3 * SECOND)
+        for _ in range(3):
+            assert bodies(ann) == []
+            for _ in range(2):
+                stage.passes(2 * SECOND)
+                ann.call("_pass_due_times", queue_id=1, kind="SESSION")
+        assert ann.rows("select * from pgqueue.broken_invariants()") == []
+        ann.send(2, session_id="a")
+        assert bodies(ann) == [2]
+
+
 def test_a_delay_that_ends_before_the_locks_of_the_group_is_noticed(database: Database) -> None:
     with fair(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -37,6 +37,23 @@ def test_a_message_that_was_abandoned_with_a_delay_holds_its_successors_up(datab
         assert bodies(bob, accepted(bob)) == [1, 2]
 
 
+def test_a_session_whose_first_message_rests_beyond_its_expiry_waits_for_the_end_of_the_delay(
+    database: Database,
+) -> None:
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send(1, session_id="a", time_to_live=MINUTE)
+        ann.send(2, session_id="a")
+        held = accepted(ann)
+        ann.abandon(received(ann, held)[0], delay=DELAY)
+        assert release(ann, held)
+        for _ in range(2):
+            assert accept(bob) is None
+            stage.passes(2 * MINUTE)
+        stage.passes(DELAY)
+        assert bodies(bob, accepted(bob)) == [2]
+
+
 def test_postponed_at_once_a_message_keeps_its_place_and_its_count(database: Database) -> None:
     with stage_of(database) as stage:
         (ann,) = stage.sessions("ann")

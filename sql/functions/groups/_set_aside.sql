@@ -52,8 +52,8 @@ begin
                         order by message.session_id, position      -- see pgqueue._next_in_sessions
                         limit 1) is null as is_idle) as known
          cross join lateral (
-               select min(case when lock_token is null then least(locked_until, expires_at) else locked_until end) as next
-                 from (select lock_token, locked_until, expires_at
+               select min(locked_until) as next               -- none is in the past, as the group is idle
+                 from (select locked_until
                          from pgqueue.message
                         where is_idle
                           and message.queue_id = waiting.queue_id and lane = 2000 and message.session_id <= waiting.session_id

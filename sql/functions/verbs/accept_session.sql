@@ -93,7 +93,7 @@ begin
           from (select known.ctid as place, known.session_id as id, next.available_at as next
                   from pgqueue.session as known
                   left join lateral (                    -- later than now where the first message was abandoned with a delay
-                       select case when lock_token is null and locked_until > moment then least(locked_until, expires_at)
+                       select case when lock_token is null and locked_until > moment then locked_until
                                    else '-infinity' end as available_at
                          from pgqueue.message
                         where queue_id = known.queue_id and lane = 2000 and session_id <= known.session_id
