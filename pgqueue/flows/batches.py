@@ -72,18 +72,28 @@ def renew_lock_batch(
     transaction: Shared | None = None,
 ) -> Flow[list[SettlementResult]]:
     messages = yield from _resolved(queue, received, source)
-    for message in messages:
-        message.context.require("renew_lock_batch()", *STILL_LOCKED)
-    locks = [message.lock for message in messages]
     is_shared = transaction is not None
-    statement = settling.renew_lock_batch(queue, locks, lock_duration=lock_duration, atomic=is_shared)
-    results = yield from (transaction or source).execute(statement)
-    for message, result in zip(messages, results, strict=True):
-        if not result.is_settled:
-            message.context.lose()
-        elif not is_shared:
-            message.locked_until = result.locked_until
-    return results
+    results: dict[int, SettlementResult] = {}
+    held: list[LockedMessage] = []
+    for message in messages:
+        try:
+            message.context.require("renew_lock_batch()", *STILL_LOCKED)
+            held.append(message)
+        except InvalidStateError as refusal:
+            if is_shared:
+                raise
+            results[message.sequence_number] = SettlementResult(message.sequence_number, refusal)
+    if held:
+        locks = [message.lock for message in held]
+        statement = settling.renew_lock_batch(queue, locks, lock_duration=lock_duration, atomic=is_shared)
+        renewed = yield from (transaction or source).execute(statement)
+        for message, result in zip(held, renewed, strict=True):
+            results[message.sequence_number] = result
+            if not result.is_settled:
+                message.context.lose()
+            elif not is_shared:
+                message.locked_until = result.locked_until
+    return [results[message.sequence_number] for message in messages]
 
 
 def _begin(

@@ -89,7 +89,7 @@ async def peek(place: Place, request: Request) -> Any:
 
 
 async def renew_lock(place: Place, request: Request) -> Any:
-    """Renew locks of messages: of all, or of none."""
+    """Renew locks of messages; the error is that of the first that is lost."""
     received = [held.received for held in place.held(_tokens(request))]
     results = await place.queue.renew_lock_batch(received)
     for result in results:

@@ -156,8 +156,8 @@ class QueueProperties(JsonHolder):
 
     @property
     def has_limits(self) -> bool:
-        """Whether the queue limits how many messages it hands out."""
-        return self.max_receive_rate is not None or self.max_concurrent is not None
+        """Whether the queue limits how many messages it hands out; a fair one may have groups with limits."""
+        return self.max_receive_rate is not None or self.max_concurrent is not None or self.fair
 
     @property
     def raw_user_metadata(self) -> str | None:

@@ -233,12 +233,28 @@ def test_many_locks_are_renewed_at_once(own: World) -> None:
     assert own.is_ours(current)
 
 
-def test_a_renewal_of_what_is_over_is_refused_as_a_whole(own: World) -> None:
-    good, done = own.several_locked(2)
+def test_a_message_that_is_over_does_not_keep_others_from_being_renewed(own: World) -> None:
+    done, good, lost = own.several_locked(3)
     done.complete()
-    with pytest.raises(MessageAlreadySettledError, match="renew_lock_batch"):
-        own.queue.renew_lock_batch([good, done])
-    assert own.is_ours(good)
+    lost.fault()
+    before = good.locked_until
+    own.move_clock(SECOND)
+    first, second, third = own.queue.renew_lock_batch([done, good, lost])
+    assert isinstance(first.error, MessageAlreadySettledError)
+    assert isinstance(third.error, FaultedError)
+    assert second.locked_until == good.locked_until != before
+    assert [result.is_settled for result in own.queue.renew_lock_batch([done])] == [False]
+
+
+def test_in_a_callers_transaction_a_renewal_of_what_is_over_is_refused_as_a_whole(caller: World) -> None:
+    good, done = caller.several_locked(2)
+    done.complete()
+    with (
+        caller.transaction() as transaction,
+        pytest.raises(MessageAlreadySettledError, match="renew_lock_batch"),
+    ):
+        caller.queue.renew_lock_batch([good, done], transaction=transaction.handle)
+    assert caller.is_ours(good)
 
 
 @each_batch

@@ -190,6 +190,25 @@ def test_a_lock_that_is_taken_after_a_long_turn_lasts_as_long_as_any(database: D
         assert received.locked_until == ann.call("clock") + LOCK_DURATION
 
 
+@pytest.mark.parametrize("over", ["expired", "deferred and expired"])
+def test_a_lock_that_is_taken_after_a_long_removal_lasts_as_long_as_any(database: Database, over: str) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann = stage.session("ann")
+        ann.send("over", time_to_live=2 * SECOND)
+        ann.send("good")
+        if over == "deferred and expired":
+            ann.call("alter_queue", queue="q", max_delivery_count=2)
+            for message in ann.receive(2):
+                ann.settle("defer", message)
+        stage.passes(LOCK_DURATION)
+        ann.rows("grant update on sequence pgqueue_testing.clock_shift to public")
+        stage.rewrite("_expire", "\nbegin\n", f"\nbegin\n    {TAKES_TIME}\n")
+        before = ann.call("clock")
+        (received,) = ann.receive_deferred(1, 2) if over == "deferred and expired" else ann.receive()
+        assert ann.call("clock") == before + SECOND
+        assert received.locked_until == ann.call("clock") + LOCK_DURATION
+
+
 def test_deliveries_are_counted(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

@@ -434,6 +434,18 @@ def test_a_sweep_does_not_wait_for_a_table_that_is_being_read(database: Database
         assert ann.values(TABLES) == []
 
 
+def test_a_sweep_does_not_wait_for_an_old_table_that_is_being_published(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        table = staged(ann, *bodies(1))
+        stage.passes(timedelta(days=7))
+        ann.begin()
+        publish(ann, table, rows=1)
+        bob.table("sweep")
+        ann.commit()
+        assert bob.values(SENT) == [1]
+
+
 def test_staging_uses_the_queue(database: Database) -> None:
     with Stage(database, auto_delete_on_idle=timedelta(minutes=10)) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -402,6 +402,21 @@ def test_a_remembered_session_starts_over_when_the_sequence_went_back(database: 
         holder.execute("rollback")
 
 
+def test_a_repair_of_the_sequence_lets_remembered_sessions_start_over(database: Database) -> None:
+    with stage_of(database) as stage, stage.session("holder").connection as holder:
+        holder.execute("begin isolation level repeatable read; select")
+        ann = stage.session("ann")
+        emptied(stage, ann)
+        ann.send("waits", session_id="b")
+        ann.value("select setval('pgqueue.sequence_number', 100)")
+        ann.send("early", session_id="a")
+        while ann.values("select more from pgqueue.sweep(thorough => true) where more"):
+            pass
+        found = {held.session_id: bodies(ann, held) for held in (accepted(ann), accepted(ann))}
+        assert found == {"a": ["early"], "b": ["waits"]}
+        holder.execute("rollback")
+
+
 def settled(stage: Stage, session: Session, held: Accepted) -> list[Any]:
     """The bodies of what a session has in five seconds, all of it completed."""
     found = []

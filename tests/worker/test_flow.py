@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pgqueue import Message
 from pgqueue.worker.exposition import Exposition
 from tests.patience import eventually
 from tests.worker.scene import Scene
@@ -87,8 +88,9 @@ def test_workers_together_handle_no_more_at_a_time_than_the_queue_allows(scene: 
     assert 2 <= most <= 3
 
 
+@pytest.mark.parametrize("limits", [{"max_concurrent": 1}, {"fair": True, "max_concurrent_per_group": 1}], ids=" ".join)
 def test_a_slot_that_a_worker_frees_is_taken_without_waiting_for_a_poll(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]
 ) -> None:
     done = 0
 
@@ -101,7 +103,9 @@ def test_a_slot_that_a_worker_frees_is_taken_without_waiting_for_a_poll(
         " return 600"
     )
     monkeypatch.setattr("pgqueue.worker.pace.PAUSES", [600.0] * 100)
-    scene.client.update_queue("q", max_concurrent=1)
-    scene.send(*range(200))
+    monkeypatch.setattr("pgqueue.worker.dispatcher.SHORTEST_PAUSE", 600.0)
+    scene.client.delete_queue("q")
+    scene.client.create_queue("q", **limits)
+    scene.queue.send_batch([Message(number, group_id="a" if "fair" in limits else None) for number in range(200)])
     with scene.working(handler, concurrency=4):
         eventually(lambda: done == 200)

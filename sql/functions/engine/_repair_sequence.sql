@@ -20,7 +20,9 @@ begin
         return false;                    -- begun in this transaction, or by another session
     end if;
     if exists (select from pgqueue.progress where horizon > last_number and (cursor > 0 or horizon_xid <> all_open))
-       or exists (select from pgqueue.front where horizon > last_number and horizon_xid <> all_open) then
+       or exists (select from pgqueue.front where horizon > last_number and horizon_xid <> all_open)
+       or exists (select from pgqueue.session where horizon > last_number)
+       or exists (select from pgqueue.waiting_session where horizon > last_number) then
         update pgqueue.progress
            set cursor = 0, horizon_xid = all_open, awaited = '{}', awaited_above = '{}'
          where cursor > 0 or horizon_xid <> all_open;
@@ -28,6 +30,7 @@ begin
            set reached = 0, first_number = 0, awaited = '{}', awaited_above = '{}', horizon_xid = all_open
          where horizon > 0;
         update pgqueue.session set horizon = 0, cursor = 0 where horizon > 0;
+        update pgqueue.waiting_session set horizon = 0, cursor = 0, awaited = null, awaited_above = null where horizon > 0;
         perform set_config('pgqueue.repairing', 'yes', true);
     else
         highest := (select max(number)

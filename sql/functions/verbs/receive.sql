@@ -126,9 +126,11 @@ begin
             ahead := coalesce(2 * ahead, 1000);      -- otherwise each scan would walk over what the previous one removed
             perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and coalesce(expires_at <= moment, false)));
             perform pgqueue._expire_due(source, ahead);
+            moment := pgqueue.clock();
         else
             perform pgqueue._move_exhausted(
                 source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count));
+            moment := pgqueue.clock();
         end if;
     end loop;
 end

@@ -57,7 +57,6 @@ begin
         allowed := pgqueue._allowance(source, cardinality(sequence_numbers));
         moment  := pgqueue.clock();
     end if;
-    until  := coalesce(until, moment + coalesce(receive_deferred.lock_duration, source.lock_duration));
     places := array(
         select place
           from (select distinct number from unnest(sequence_numbers) as number order by number) as given
@@ -75,6 +74,8 @@ begin
         select ctid from pgqueue.message where ctid = any (places) and coalesce(expires_at <= moment, false)));
     perform pgqueue._move_exhausted(
         source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count));
+    moment := pgqueue.clock();           -- these may have waited: a lock's time must not begin before the lock
+    until  := coalesce(until, moment + coalesce(receive_deferred.lock_duration, source.lock_duration));
     if allowed > 0 then
         places := array(select ctid from pgqueue.message where ctid = any (places));
         perform pgqueue._hand_out(source, places, token, moment);

@@ -86,9 +86,11 @@ TWINS = [
     ),
     Twin(
         "_set_aside",
-        "case when lock_token is null then least(locked_until, expires_at) else locked_until end",
-        "expires_at",
-        test_groups.test_a_renewed_lock_is_waited_for,
+        """select min(locked_until) as next               -- none is in the past, as the group is idle
+                 from (select locked_until""",
+        """select min(least(locked_until, expires_at)) as next
+                 from (select locked_until, expires_at""",
+        test_groups.test_a_group_is_found_whose_first_message_rests_beyond_its_expiry,
     ),
     Twin(
         "_receive_from_groups",

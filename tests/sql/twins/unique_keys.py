@@ -138,9 +138,15 @@ TWINS = [
     ),
     Twin(
         "_send_any",
-        "(answer = number)::integer end as lane",
+        "(answer = number or is_later)::integer end as lane",
         "1 end as lane",
         test_unique_keys.test_a_replacement_takes_number_and_place_and_has_its_own_time,
+    ),
+    Twin(
+        "_find_message",
+        "(select fresh_lanes from pgqueue.queue as known where known.id = (queue).id)::smallint[]",
+        "(queue).fresh_lanes",
+        test_unique_keys.test_the_key_of_a_message_of_a_priority_that_is_new_is_not_swept,
     ),
 ]
 

@@ -48,6 +48,12 @@ TWINS = [
         test_ageing.test_a_turn_does_not_wait_for_a_message_that_is_being_received,
     ),
     Twin("plan_schedule", " skip locked", "", test_schedules.test_a_plan_does_not_wait_for_a_firing),
+    Twin(
+        "_discard_abandoned",
+        " skip locked",
+        "",
+        test_staging.test_a_sweep_does_not_wait_for_an_old_table_that_is_being_published,
+    ),
     Twin("_fire_schedules", " skip locked", "", test_schedules.test_it_is_fired_once_by_two_at_the_same_time),
     Twin("_mend_schedules", " skip locked", "", test_schedules.test_repairing_schedules_does_not_wait_for_a_firing),
     Twin("heartbeat", " skip locked", "", test_workers.test_a_heartbeat_does_not_wait_for_locks),
