@@ -43,10 +43,24 @@ TWINS = [
     ),
     Twin(
         "receive",
-        "            moment := pgqueue.clock();\n",
-        "",
+        "            came_back := pgqueue._take_turn(source);\n            moment := pgqueue.clock();\n",
+        "            came_back := pgqueue._take_turn(source);\n",
         partial(
             test_locks.test_a_lock_that_is_taken_after_a_long_turn_lasts_as_long_as_any, when="after it found nothing"
+        ),
+    ),
+    Twin(
+        "receive",
+        "_expire_due(source, ahead);\n            moment := pgqueue.clock();\n",
+        "_expire_due(source, ahead);\n",
+        partial(test_locks.test_a_lock_that_is_taken_after_a_long_removal_lasts_as_long_as_any, over="expired"),
+    ),
+    Twin(
+        "receive_deferred",
+        "moment := pgqueue.clock();           -- these",
+        "-- these",
+        partial(
+            test_locks.test_a_lock_that_is_taken_after_a_long_removal_lasts_as_long_as_any, over="deferred and expired"
         ),
     ),
 ]
