@@ -91,6 +91,7 @@ def release(session: AcceptedSession, where: Executor) -> Flow[None]:
         is_released = yield from where.execute(sessions.release_session(session.lock))
     except PGQueueError as failure:
         if where is not source_of(session):
+            session.is_released = False
             raise
         logger.warning(
             "session %s of %s could not be released; its lock expires at %s: %s",

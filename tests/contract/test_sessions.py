@@ -17,6 +17,7 @@ from pgqueue.errors import (
     MessageNotFoundError,
     MessageNotSerializableError,
     MessageSizeExceededError,
+    QueueNotFoundError,
     SessionCannotBeLockedError,
     SessionLockLostError,
 )
@@ -196,6 +197,14 @@ def test_a_renewer_renews_a_session_until_it_is_released_or_lost(either: World) 
     with pytest.raises(InvalidStateError, match="was released"):
         kept.register(meant(session))
     kept._keeper.close()
+
+
+def test_a_session_whose_release_is_refused_is_not_released(caller: World) -> None:
+    session = steps_of(caller, "a").accept_session("a")
+    caller.client.delete_queue(caller.name)
+    with caller.transaction() as transaction, pytest.raises(QueueNotFoundError):
+        session.release(transaction=transaction.handle)
+    assert not meant(session).is_released
 
 
 def test_sessions_are_listed(own: World) -> None:

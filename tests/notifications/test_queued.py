@@ -581,21 +581,10 @@ def test_an_unregistered_type_is_refused_and_nothing_is_stored(place: Place) -> 
     assert place.found() == []
 
 
-def test_a_notification_whose_state_is_not_json_is_redelivered(place: Place) -> None:
+@pytest.mark.parametrize("field", ["state", "number"])
+def test_a_notification_with_what_is_not_json_is_redelivered(place: Place, field: str) -> None:
     def write(order: Any) -> ReceiptStatus:
-        order.state = object()
-        return PENDING
-
-    transmitter, _ = place.told(write, OK)
-    transmitter.notify_all(Order())
-    assert transmitter.process_pending() == processed(lost=1)
-    place.move_clock(2 * MINUTE)
-    assert transmitter.process_pending() == processed(removed=1)
-
-
-def test_a_notification_with_a_field_that_is_not_json_is_redelivered(place: Place) -> None:
-    def write(order: Any) -> ReceiptStatus:
-        order.number = object()
+        setattr(order, field, object())
         return PENDING
 
     transmitter, _ = place.told(write, OK)

@@ -195,6 +195,32 @@ def test_a_session_that_is_released_while_an_acceptor_moves_its_row_is_available
             assert bodies(cho, accepted(cho)) == ["work"]
 
 
+def test_a_session_whose_first_message_is_cancelled_while_an_acceptor_moves_it_is_available(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob, cho = stage.sessions("ann", "bob", "cho")
+        ann.send(1, 2, session_id="a")
+        held = accepted(ann)
+        (first,) = received(ann, held)
+        ann.abandon(first, delay=timedelta(hours=1))
+        assert release(ann, held)
+        bob.begin()
+        assert accept(bob) is None
+        assert ann.call("cancel", queue="q", sequence_number=1)
+        bob.commit()
+        assert bodies(cho, accepted(cho)) == [2]
+
+
+def test_a_session_whose_lock_was_shortened_is_available_at_its_end(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("work", session_id="a")
+        held = accepted(ann, lock_duration=timedelta(hours=1))
+        renew(ann, held, lock_duration=SECOND)
+        assert accept(bob) is None
+        stage.passes(2 * SECOND)
+        assert bodies(bob, accepted(bob)) == ["work"]
+
+
 def test_the_release_of_a_session_does_not_wait_for_its_own_open_transaction(database: Database) -> None:
     with stage_of(database) as stage:
         ann, bob, cho = stage.sessions("ann", "bob", "cho")

@@ -270,6 +270,17 @@ def test_a_settlement_in_a_transaction_that_takes_too_long_is_undone_with_it(
     assert (calls.count(1), scene.left()) == (2, [])
 
 
+def run_until_stuck(scene: Scene, app: pgqueue.Handlers, go_on: threading.Event) -> None:
+    """Let a worker complete one message and give up the thread of another, which goes on after that."""
+    policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
+    options: Any = {"transaction_batch": 2, "concurrency": 1, "handler_timeout": timedelta(milliseconds=300)}
+    worker = pgqueue.Worker(scene.client, app, transaction="psycopg", retry=policy, **options)
+    with scene.running(worker):
+        eventually(lambda: (worker.tally.completed, worker.tally.timed_out) == (1, 1))
+        go_on.set()
+        eventually(lambda: worker.health().overdue == 0)
+
+
 def test_a_thread_that_was_given_up_calls_no_other_handler(scene: Scene) -> None:
     go_on = threading.Event()
     app = pgqueue.Handlers()
@@ -286,13 +297,7 @@ def test_a_thread_that_was_given_up_calls_no_other_handler(scene: Scene) -> None
     if scene.face == "tasks":
         pytest.skip("the event loop ends handlers in time")
     scene.queue.send_batch([Message(1), Message(2, subject="other")])
-    policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
-    options: Any = {"transaction_batch": 2, "concurrency": 1, "handler_timeout": timedelta(milliseconds=300)}
-    worker = pgqueue.Worker(scene.client, app, transaction="psycopg", retry=policy, **options)
-    with scene.running(worker):
-        eventually(lambda: (worker.tally.completed, worker.tally.timed_out) == (1, 1))
-        go_on.set()
-        eventually(lambda: worker.health().overdue == 0)
+    run_until_stuck(scene, app, go_on)
     assert calls == [1]
 
 
@@ -312,13 +317,7 @@ def test_a_stuck_handler_has_no_message_repeated_that_was_handled_before(scene: 
     if scene.face == "tasks":
         pytest.skip("the event loop ends handlers in time")
     scene.queue.send_batch([Message(body, subject="plain") for body in (1, 2)])
-    policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
-    options: Any = {"transaction_batch": 2, "concurrency": 1, "handler_timeout": timedelta(milliseconds=300)}
-    worker = pgqueue.Worker(scene.client, app, transaction="psycopg", retry=policy, **options)
-    with scene.running(worker):
-        eventually(lambda: (worker.tally.completed, worker.tally.timed_out) == (1, 1))
-        go_on.set()
-        eventually(lambda: worker.health().overdue == 0)
+    run_until_stuck(scene, app, go_on)
     assert (calls, scene.left()) == ([1, 2], [])
 
 

@@ -20,8 +20,8 @@ LOST = partial(tests.test_the_holder_of_a_cancelled_message_has_lost_it, reason=
 WAITS = [
     Twin(
         "_hasten_sessions",
-        "limit 1\n                      for no key update skip locked",
-        "limit 1\n                      for no key update",
+        "limit 1\n                  for no key update skip locked",
+        "limit 1\n                  for no key update",
         test_waiting_sessions.test_a_deletion_does_not_wait_for_who_accepts_its_session,
     ),
     Twin(

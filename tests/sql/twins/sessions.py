@@ -226,8 +226,8 @@ TOKENS = [
     Twin("find_messages", "held.lock_token = known.lock_token", "true", LOST_TOKEN),
     Twin(
         "_renew_session",
-        " and lock_token = _renew_session.lock_token\n                  for",
-        "\n                  for",
+        " and lock_token = _renew_session.lock_token\n       for",
+        "\n       for",
         LOST_TOKEN,
     ),
     Twin("_renew_session", " and lock_token = _renew_session.lock_token);", ");", LOST),
