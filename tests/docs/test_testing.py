@@ -22,7 +22,7 @@ def test_the_tests_on_the_page_pass(database_server: SharedServer, tmp_path: Pat
     assert {"conftest.py", "test_shop.py", "test_coroutines.py", "test_web.py"} <= set(FILES)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    environment = os.environ | {"PGQUEUE_TEST_DSN": database_server.dsn, "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PGQUEUE_TEST_DSN": database_server.dsn, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "ignore", "--rootdir", str(tmp_path), "."],
         cwd=tmp_path,
