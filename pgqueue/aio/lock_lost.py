@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Generator
 
+from pgqueue.model.calls import call_in
 from pgqueue.model.lock_lost import LockLostFlag
 
 Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
@@ -27,7 +28,7 @@ class LockLost(LockLostFlag):
         with self._turning:
             super().set()
             for loop, woken in self._waiting:
-                loop.call_soon_threadsafe(woken.set)
+                call_in(loop, woken.set)
             self._waiting.clear()
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as of threading.Event

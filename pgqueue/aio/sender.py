@@ -161,11 +161,10 @@ async def _empty(outbox: Outbox, flusher: Flusher, arrived: asyncio.Event) -> No
     leave_blocks()
     try:
         await adrive(flusher.run(wait))
-    except asyncio.CancelledError as failure:
-        outbox.fail(failure)
-        raise
-    except BaseException as failure:  # noqa: BLE001 - whatever it is, no caller may wait for ever
-        outbox.fail(failure)
+    except BaseException as failure:
+        outbox.fail(failure)  # whatever it is, no caller may wait for ever
+        if not isinstance(failure, Exception):
+            raise
 
 
 def _finish(outbox: Outbox, task: asyncio.Task[None]) -> None:

@@ -22,6 +22,7 @@ from pgqueue.errors import (
 )
 from pgqueue.flows import Flow
 from pgqueue.model.backoff import AFTER_FAILURES, by_chance
+from pgqueue.model.calls import call_in
 
 #: Errors that do not pass by themselves: they end the worker.
 FATAL = (AccessDeniedError, InvalidArgumentError, QueueNotFoundError, SchemaVersionError)
@@ -65,8 +66,8 @@ class AsyncEvent:
 
     def set(self) -> None:
         is_new, self._is_set = not self._is_set, True
-        if is_new and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._event.set)
+        if is_new and self._loop is not None:
+            call_in(self._loop, self._event.set)
 
     def clear(self) -> None:
         self._is_set = False

@@ -83,6 +83,7 @@ if not TYPE_CHECKING:
         return message.session_id
 
     Message.group_id = property(_group_id, lambda message, group_id: setattr(message, "session_id", group_id))
+    del Message.__dataclass_fields__["group_id"]  # dataclasses.replace() would give it beside the session
 
 
 class SequenceNumber(int):

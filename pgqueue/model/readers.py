@@ -76,7 +76,7 @@ def _reader(kind: Any, known: dict[Any, Reader]) -> Reader:
 def _generic_reader(kind: Any, known: dict[Any, Reader]) -> Reader:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
-        return partial(_any_of, [_reader(each, known) for each in arguments])
+        return partial(_any_of, [(_reader(each, known), _names_of(each)) for each in arguments])
     if origin is Literal:
         return partial(_one_of, arguments)
     if origin in LISTS:
@@ -179,13 +179,28 @@ def _null(value: Any) -> None:
         raise _unfit(value, "null")
 
 
-def _any_of(readers: Sequence[Reader], value: Any) -> Any:
+def _names_of(kind: Any) -> frozenset[str] | None:
+    """The fields of a dataclass; of no other type."""
+    is_known = isinstance(kind, type) and dataclasses.is_dataclass(kind)
+    return frozenset(each.name for each in dataclasses.fields(kind) if each.init) if is_known else None
+
+
+def _any_of(kinds: Sequence[tuple[Reader, frozenset[str] | None]], value: Any) -> Any:
+    """The first that fits; if that is a dataclass without some of the fields, rather a later one that has them all."""
     complaints: list[InvalidValueError] = []
-    for read in readers:
-        try:
-            return read(value)
-        except InvalidValueError as error:
-            complaints.append(error)
+    lossy = None
+    for read, names in kinds:
+        if lossy is None or names is not None:
+            try:
+                made = read(value)
+            except InvalidValueError as error:
+                complaints.append(error)
+                continue
+            if names is None or names.issuperset(value):
+                return made
+            lossy = lossy or [made]
+    if lossy is not None:
+        return lossy[0]
     raise InvalidValueError(
         ", and ".join(map(str, complaints)), rule=", and ".join(each.without_value for each in complaints)
     )

@@ -246,4 +246,4 @@ def _default(value: Any) -> Any:
 
 
 #: The fields of a message that the sender of a task may give beside its arguments.
-FIELDS = tuple(each.name for each in dataclasses.fields(Message) if each.name not in ("body", "subject"))
+FIELDS = (*(each.name for each in dataclasses.fields(Message) if each.name not in ("body", "subject")), "group_id")

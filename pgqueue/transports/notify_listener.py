@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg.pq import PGnotify
 from psycopg.sql import SQL, Composed, Identifier
 
 from pgqueue.errors import logger
@@ -21,6 +22,7 @@ from pgqueue.model.backoff import AFTER_FAILURES, by_chance
 from pgqueue.model.schemas import DEFAULT, in_schema
 from pgqueue.transports import forking
 from pgqueue.transports.deadlines import LAST_STEP, Deadlines, time_left
+from pgqueue.transports.readable import ENCODING
 from pgqueue.transports.translation import translate
 from pgqueue.transports.waiters import Waiters
 from pgqueue.transports.wake_signals import LossSignal, WakeSignal
@@ -34,6 +36,9 @@ COUNTED_FOR = 0.1
 MUTED_FOR = 0.5
 #: In seconds: how often a silent connection is probed, and how long an answer is waited for.
 PROBED_EVERY = 15.0
+
+#: The digits of a sequence number, at most.
+LONGEST_NUMBER = 19
 
 #: Has the sequence number and the queue of each message whose lock is taken away; see pgqueue._announce_loss.
 LOST_LOCKS: LiteralString = "pgqueue_lock_lost"
@@ -274,13 +279,14 @@ class NotifyListener:
                 os.read(self._wake_reader, 4096)
 
     def _listen(self) -> None:
-        with psycopg.connect(self._conninfo, autocommit=True, application_name="pgqueue notify listener") as connection:
+        options: Any = {"application_name": "pgqueue notify listener", "client_encoding": ENCODING}
+        with psycopg.connect(self._conninfo, autocommit=True, **options) as connection:
             forking.detach_after_fork(connection)
             if self._execute(connection, POOLED).fetchone() != (connection.info.backend_pid,):
                 logger.info("the database is behind a pooler, where LISTEN does not work: waiting consumers poll")
                 self._is_unavailable = True
                 return
-            connection.add_notify_handler(lambda notify: self._on_notify(notify.channel, notify.payload))
+            connection.pgconn.notify_handler = self._on_notify
             self._execute(connection, SQL("listen {}").format(Identifier(self._lost_locks)))
             channels: set[str] = set()
             look_at = probe_at = 0.0
@@ -348,24 +354,28 @@ class NotifyListener:
         if connection.fileno() in ready:
             connection.pgconn.consume_input()
             while (notify := connection.pgconn.notifies()) is not None:
-                self._on_notify(notify.relname.decode(), notify.extra.decode())
+                self._on_notify(notify)
             self._unsubscribe_noisy(connection)
         if self._wake_reader in ready:
             os.read(self._wake_reader, 4096)
             return True
         return False
 
-    def _on_notify(self, channel: str, payload: str) -> None:
+    def _on_notify(self, notify: PGnotify) -> None:
+        """Wake those whom it concerns. Any role may send any text, so what is none of ours is ignored."""
+        channel, payload = (given.decode(errors="replace") for given in (notify.relname, notify.extra))
+        is_settled = channel == self._settled
+        is_numbered = is_settled or channel == self._lost_locks
+        number, _, queue = payload.partition(" ") if is_numbered else ("0", "", payload)
+        if not number.isdecimal() or len(number) > LONGEST_NUMBER:
+            return
         if channel == self._lost_locks:
-            number, _, queue = payload.partition(" ")
             for signal in self._known_losses():
-                if signal.queue == queue and number.isdecimal():
+                if signal.queue == queue:
                     signal.set(int(number))
             return
-        is_settled = channel == self._settled
-        number, _, queue = payload.partition(" ") if is_settled else ("0", "", payload)
         subscription = self._subscriptions.get((Waiters if is_settled else WakeSignal, queue))
-        if subscription is not None and number.isdecimal():
+        if subscription is not None:
             now = time.monotonic()
             if subscription.is_notified_too_often(now):
                 subscription.mute(now)

@@ -7,6 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+
+from pgqueue.model.calls import call_in
 
 Callback = Callable[[], object]
 
@@ -116,7 +119,7 @@ class WakeSignal:
     async def arrives(self, seconds: float, since: int) -> None:
         """As :meth:`wait`, without blocking the event loop."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
-        with self.calling(lambda: loop.call_soon_threadsafe(event.set), since):
+        with self.calling(partial(call_in, loop, event.set), since):
             try:
                 async with asyncio.timeout(seconds):
                     await event.wait()

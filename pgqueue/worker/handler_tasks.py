@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import timedelta
@@ -18,6 +17,7 @@ from typing import Any
 from pgqueue.errors import HandlerTimeoutError
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Ahead, Chain
+from pgqueue.model.calls import call_in
 from pgqueue.model.context import call_on_fault
 from pgqueue.model.handler import Handler
 from pgqueue.transports import adrive
@@ -44,8 +44,7 @@ class PlainCall:
             self._error = error
 
     def end(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed, if the function was given up
-            self._loop.call_soon_threadsafe(self._ended.set)
+        call_in(self._loop, self._ended.set)
 
     async def result(self) -> Any:
         await self._ended.wait()
@@ -178,7 +177,7 @@ class HandlerTasks:
 
     def _cancel(self, task: asyncio.Task[None]) -> None:
         """Cancel a task whose lock is lost; called by the thread that renews locks."""
-        self._loop.call_soon_threadsafe(task.cancel)
+        call_in(self._loop, task.cancel)
 
     async def _handle(self, messages: Sequence[LockedMessage], spec: HandlerSpec) -> None:
         failures: Failures

@@ -50,8 +50,10 @@ class TaskDriver(Driver):
                 await self._run_services()
         finally:
             self.stop()
-            await asyncio.gather(*(handlers.cancel() for handlers in self._handlers))
-            await adrive(self.close())
+            try:
+                await asyncio.gather(*(handlers.cancel() for handlers in self._handlers))
+            finally:  # it begins with the renewals: once more cancelled, the worker keeps no lock
+                await adrive(self.close())
         self.raise_error()
 
     async def _run_services(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,6 +41,8 @@ def test_a_group_is_a_session_by_another_name(either: World) -> None:
         Message(1, session_id="a", group_id="b")
     message.group_id = "b"
     assert message.session_id == "b"
+    assert [replace(message, session_id=name).group_id for name in ("c", None)] == ["c", None]
+    assert replace(message, body=2).session_id == "b"
 
 
 def test_limits_hold_for_each_group_until_one_gets_others(world: World) -> None:

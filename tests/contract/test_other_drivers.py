@@ -697,6 +697,15 @@ async def test_a_commit_can_be_followed_by_the_next_transaction(
 # After failures
 
 
+async def test_a_deadline_that_is_over_leaves_the_connection_open(aqueue: pgqueue.aio.Queue, aconnection: Any) -> None:
+    received = await received_of(aqueue)
+    with pgqueue.deadline(timedelta(microseconds=1)), pytest.raises(OperationTimeoutError):
+        async with received.transaction(aconnection):
+            pytest.fail("it began")
+    async with received.transaction(aconnection):
+        assert not aconnection.is_closed()
+
+
 async def received_of(aqueue: pgqueue.aio.Queue) -> pgqueue.aio.ReceivedMessage:
     await aqueue.send(Message(1))
     [received] = await aqueue.receive()

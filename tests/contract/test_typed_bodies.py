@@ -39,6 +39,12 @@ class Order:
     labels: set[str] = field(default_factory=set)
 
 
+@dataclass
+class Refund:
+    number: int
+    amount: Decimal
+
+
 class Model(pydantic.BaseModel):
     number: int = pydantic.Field(ge=0, alias="No")
     placed_at: datetime | None = None
@@ -48,6 +54,7 @@ ORDER = Order(7, [Item("a", Decimal("1.10"))], datetime(2026, 1, 31, 8, tzinfo=U
 MODEL = Model(No=7, placed_at=datetime(2026, 1, 31, 8, tzinfo=UTC))
 
 FITTING = [(Order, ORDER), (Model, MODEL), (list[Order], [ORDER]), (Order | Model, MODEL), (int, 7), (str, "7")]
+FITTING += [(Order | Refund, Refund(7, Decimal(3))), (dict[str, int] | Order, {"number": 7})]
 
 
 def typed(world: World, body_type: Any = Order) -> Queue[Any]:

@@ -15,6 +15,7 @@ from pgqueue.flows.flow import Source
 from pgqueue.flows.locked import locked
 from pgqueue.model.lock_lost import LockLost
 from pgqueue.statements.sessions import SessionLock
+from pgqueue.transports.wake_signals import WakeSignal
 
 FACES = [pgqueue, pgqueue.aio]
 
@@ -69,6 +70,18 @@ async def test_a_task_that_waits_no_more_leaves_nothing() -> None:
         await waiting
     assert not await lost.wait(0)
     assert lost._waiting == []
+
+
+@pytest.mark.parametrize("kind", ["lock", "messages"])
+def test_a_thread_may_wake_a_task_whose_loop_is_closed(kind: str) -> None:
+    lost, signal = AsyncLockLost(), WakeSignal("q", lambda: None)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(lost.wait(300) if kind == "lock" else signal.arrives(300, signal.count))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    lost.set()
+    signal.set()
+    assert not task.done()
 
 
 async def wait(lost: AsyncLockLost) -> bool:

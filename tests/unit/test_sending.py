@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgqueue import Message, SequenceNumber
+from pgqueue.aio import sender as aio_sender
 from pgqueue.errors import (
     CommitInDoubtError,
     ConnectionLostError,
@@ -137,6 +139,18 @@ class Server:
 
     def close(self) -> Flow[None]:
         raise NotImplementedError
+
+
+def test_an_exit_in_the_task_of_a_sender_ends_the_program() -> None:
+    class Exiting:
+        def run(self, wait: Any) -> Flow[None]:
+            yield from ()
+            raise SystemExit(7)
+
+    scenario = Scenario(1)
+    with pytest.raises(SystemExit):
+        asyncio.run(aio_sender._empty(scenario.outbox, Exiting(), asyncio.Event()))  # type: ignore[arg-type]
+    assert scenario.outcomes() == [PGQueueError]
 
 
 class Picky(Server):

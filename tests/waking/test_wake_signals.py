@@ -76,6 +76,29 @@ def test_a_waiting_receiver_is_woken_long_before_its_next_poll(
         waiting.received[0].complete()
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "no number", "\N{SUPERSCRIPT TWO}", ""])
+@pytest.mark.parametrize("channel", ["pgqueue_lock_lost", "pgqueue_settled"])
+def test_a_notification_of_a_stranger_does_not_end_the_listener(
+    client: QueueClient, database: Database, channel: str, number: str
+) -> None:
+    queue = client.queue("q")
+    queue.send(Message("locked"))
+    (held,) = queue.receive()
+    source: Any = queue._source
+    with pgqueue.AutoLockRenewer() as renewer:
+        renewer.register(held)
+        outcome = Waiting(lambda: [queue.wait_for(held.sequence_number, timeout=LONG)])
+        waiting = Waiting(lambda: queue.receive(wait=LONG))
+        eventually(lambda: source.waiters("q").is_live and source.wake_signal("q").is_live)
+        with database.connect(autocommit=True) as stranger:
+            stranger.execute("select pg_notify(%s, %s)", [channel, f"{number} q"])
+        queue.send(Message("a"))
+        waiting.end()
+        held.complete()
+        outcome.end()
+        assert not source._listener._is_unavailable
+
+
 def test_an_awaiting_receiver_is_woken_too(client: QueueClient, database: Database) -> None:
     async def receive() -> list[Any]:
         async with pgqueue.aio.QueueClient(database.dsn) as theirs:

@@ -8,12 +8,14 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pgqueue.aio
 from pgqueue.errors import InvalidArgumentError, InvalidStateError, QueueNotFoundError
 from pgqueue.flows import Flow
 from pgqueue.flows.locked import LockedMessage
@@ -236,3 +238,27 @@ def test_the_health_is_served_to_probes(tmp_path: Path) -> None:
         assert answer(port, "/health")[0] == 503
         assert answer(port, "/health")[1]["is_alive"] is False
     assert not file.exists()
+
+
+async def test_a_worker_that_is_cancelled_again_and_again_renews_no_lock(scene: Scene) -> None:
+    if scene.face == "threads":
+        pytest.skip("threads are not cancelled")
+    begun, given_up = asyncio.Event(), asyncio.Event()
+
+    async def handler(message: Any) -> None:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await given_up.wait()
+        await given_up.wait()
+
+    scene.send(1)
+    async with pgqueue.aio.QueueClient(scene.database.dsn) as client:
+        running = asyncio.create_task(pgqueue.aio.Worker(client.queue("q"), handler).run())
+        await begun.wait()
+        while not running.done():  # as scopes of anyio do
+            running.cancel()
+            await asyncio.sleep(0.05)
+        given_up.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    eventually(lambda: "pgqueue-renewals" not in {thread.name for thread in threading.enumerate()})

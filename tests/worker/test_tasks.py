@@ -121,9 +121,10 @@ def test_fields_of_the_message_are_given_beside_the_arguments(database: Database
     @tasks.task(queue="mails", name="reminder")
     def remind(order: int) -> None: ...
 
-    remind.send(7, priority=-3, correlation_id="c", delay=HOUR)
+    remind.send(7, priority=-3, correlation_id="c", group_id="a", delay=HOUR)
     (message,) = waiting(tasks.client)
     assert (message.body, message.subject, message.priority) == ({"order": 7}, "reminder", -3)
+    assert message.session_id == "a"
     assert message.correlation_id == "c"
     with database.connect() as connection:
         row = connection.execute("select pgqueue.clock()").fetchone()

@@ -49,8 +49,9 @@ class BegunOnDriver:
             raise InvalidStateError(
                 "the connection is in a transaction already: end it first, or settle with transaction=connection"
             )
+        until = self._deadlines.begin()
         try:
-            with self._driver.limited(self._deadlines, self.handle, self._deadlines.begin()):
+            with self._driver.limited(self._deadlines, self.handle, until):
                 yield from self._transaction.begin()
         except BaseException:
             yield from self._undo_begin()
