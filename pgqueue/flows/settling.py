@@ -150,9 +150,10 @@ def release(queue: str, locks: Sequence[Lock], source: Executor) -> Flow[None]:
 def resolve(message: LockedMessage) -> Flow[ReceiveState]:
     """Ask the database for the outcome of a settlement in doubt.
 
-    While its transaction may still be open, it is asked on that connection, so that no second one is needed. If that
-    connection turns out to be lost, or the transaction to have failed, or its id is unknown, the client's source is
-    asked. Without the id, the transaction itself could not decide that: it does not see what a rollback will undo.
+    While its transaction is still open, it is asked on that connection, so that no second one is needed. If that
+    connection turns out to be lost, or to be in another transaction, as one of a pool may be, or the transaction to
+    have failed, or its id is unknown, the client's source is asked. Without the id, the transaction itself could not
+    decide that: it does not see what a rollback will undo.
     """
     if is_open(message.context):
         yield from _ask(Question(message, message.locked_until), source_of(message), message.context.transaction)
@@ -163,7 +164,8 @@ def _ask(question: Question, source: Executor, transaction: Shared | None) -> Fl
     statement = question.statement()
     if transaction is not None and transaction.is_open and question.transaction_id is not None:
         try:
-            return question.answer((yield from transaction.execute(statement)))
+            if (yield from transaction.execute(settling.in_progress(question.transaction_id))):
+                return question.answer((yield from transaction.execute(statement)))
         except (ConnectionLostError, TransactionRequiredError) as failure:
             logger.debug("the transaction cannot be asked any more; another connection is: %s", failure)
     question.answer((yield from source.execute(statement)))

@@ -168,6 +168,15 @@ def resolve(lock: Lock, transaction_id: TransactionId | None, locked_until: date
     return call("select pgqueue.resolve(…)", scalar, known)
 
 
+def in_progress(transaction_id: TransactionId) -> Statement[bool]:
+    """Returns whether the transaction goes on; any role may ask. On its own connection it is the one that is open there."""
+    return Statement(
+        "select pg_catalog.pg_xact_status(%(transaction_id)s::text::xid8) = 'in progress'",
+        {"transaction_id": transaction_id},
+        scalar,
+    )
+
+
 def resolve_batch(
     queue: str,
     locks: Sequence[Lock],

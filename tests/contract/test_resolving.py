@@ -129,6 +129,20 @@ def test_a_transaction_that_is_asked_in_vain_is_asked_again(caller: World) -> No
     assert received.state is ReceiveState.COMPLETED
 
 
+def test_a_connection_that_its_pool_has_lent_to_another_is_not_asked(database: Database) -> None:
+    with psycopg_pool.ConnectionPool(database.dsn, min_size=1, max_size=1) as pool, QueueClient(database.dsn) as client:
+        client.create_queue("orders")
+        queue = client.queue("orders")
+        queue.send(Message(1))
+        (received,) = queue.receive()
+        with pool.connection() as connection:
+            received.complete(transaction=connection)
+        with pool.connection() as connection:
+            connection.execute("set local role pg_monitor")  # which has no right in pgqueue
+            assert received.resolve() is ReceiveState.COMPLETED
+            assert connection.execute("select 1").fetchone() == (1,)
+
+
 def test_a_pool_whose_sessions_the_server_has_ended_answers(database: Database) -> None:
     with psycopg_pool.ConnectionPool(database.dsn, min_size=3, max_size=3) as pool, QueueClient(pool) as client:
         pool.wait()
