@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -357,12 +358,28 @@ class PoolSource(NotifyListenerOwner):
 
 
 class OwnPool(PoolSource):
-    """A pool that the client opens at its first use, separately in each process."""
+    """A pool that the client opens at its first use, separately in each process, and again after its loop was closed."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
 
     def __init__(self, make: Callable[[], AnyPool], timeout: float, closed_text: str | None) -> None:
         super().__init__(make(), owned=True, timeout=timeout)
         self._make = make
         self._closed_text = closed_text
+
+    def _take(self, until: float = inf) -> Flow[AnyConnection]:
+        if isinstance(self._pool, psycopg_pool.AsyncConnectionPool):
+            if self._loop is not None and self._loop.is_closed() and not self._is_closed:
+                self._leave_closed_loop()
+            self._loop = asyncio.get_running_loop()
+        return (yield from super()._take(until))
+
+    def _leave_closed_loop(self) -> None:
+        """Its connections are whole, but the tasks that make new ones have died with the loop."""
+        for connection in self._pool._pool:  # noqa: SLF001 - close() would wait for these tasks
+            connection.pgconn.finish()
+        self._pool._closed = True  # noqa: SLF001
+        self._pool, self._opened = self._make(), False
 
     def reset_after_fork(self) -> None:
         super().reset_after_fork()

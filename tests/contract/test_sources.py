@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 import types
@@ -21,6 +22,7 @@ from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
+import pgqueue.aio
 from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState
 from pgqueue.errors import (
     AccessDeniedError,
@@ -385,6 +387,21 @@ def test_a_client_that_is_closed_during_its_first_call_leaves_no_pool_open(
     with pytest.raises(InvalidStateError, match="the client is closed"):
         client.list_queues()
     assert source._pool.closed
+
+
+def test_a_client_is_used_in_one_event_loop_after_another(database: Database) -> None:
+    client = pgqueue.aio.QueueClient(database.dsn)
+
+    async def send(name: str) -> list[str]:
+        await client.create_queue(name)
+        await asyncio.gather(*(client.queue(name).send(Message(body)) for body in range(3)))
+        return [queue.name for queue in await client.list_queues()]
+
+    assert asyncio.run(send("a")) == ["a"]
+    with database.connect(autocommit=True) as observer:
+        others = "select pg_terminate_backend(pid, 20000) from pg_stat_activity where pid <> pg_backend_pid()"
+        observer.execute(others + " and datname = current_database() and backend_type = 'client backend'")
+    assert asyncio.run(send("b")) == ["a", "b"]
 
 
 def test_connections_beside_an_engine_lead_where_its_own_do(shared_database: Database) -> None:
