@@ -268,10 +268,14 @@ def test_a_function_that_runs_as_its_owner_pins_its_search_path(house: House) ->
 
 def test_calls_in_maintenance_by_a_superuser_are_refused(house: House) -> None:
     """The function of a stranger's index runs when a superuser rebuilds the index: no call of the superuser's."""
+    house.make_history()
     house.connection.execute(OF_A_STRANGER.format(role=house.role).encode())
-    for verb in ("grant_admin('{role}')", "send('mine', '1')", "receive('mine')", "peek('mine')"):
-        called = verb.format(role=house.role)
-        house.connection.execute(CALLS.format(role=house.role, called=called).encode())
+    verbs = (
+        "grant_admin('{role}')", "send('mine', '1')", "receive('mine')", "peek('mine')", "_check_reader()",
+        "queue_settings()", "topic_settings()", "schedules_to_plan()", "discard_staged('night')", "sweep()",
+    )  # fmt: skip
+    for called in (*verbs, *(f"_error_line(null) from pgqueue.{view}" for view in (VIEWS | LIBRARY_VIEWS))):
+        house.connection.execute(CALLS.format(role=house.role, called=called.format(role=house.role)).encode())
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="within security-restricted operation"):
             house.connection.execute(f"reindex table {house.role}.bait".encode())
     house.connection.execute(f"drop schema {house.role} cascade".encode())

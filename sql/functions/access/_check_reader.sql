@@ -7,6 +7,7 @@ language plpgsql stable
 security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
+    perform pgqueue._check_caller();
     if not pgqueue._may_receive('{}') then
         perform pgqueue._refuse_access('RECEIVE');
     end if;

@@ -4,4 +4,4 @@ create or replace function pgqueue._may_see_messages(receivers text[])
 returns boolean
 language sql stable
 security definer set search_path = pg_catalog, pg_temp
-return pgqueue._may_receive(receivers);
+return pgqueue._check_caller() and pgqueue._may_receive(receivers);

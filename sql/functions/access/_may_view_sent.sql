@@ -4,4 +4,4 @@ create or replace function pgqueue._may_view_sent(senders text[])
 returns boolean
 language sql stable
 security definer set search_path = pg_catalog, pg_temp
-return pgqueue._may_send(senders);
+return pgqueue._check_caller() and pgqueue._may_send(senders);

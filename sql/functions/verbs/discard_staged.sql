@@ -6,6 +6,7 @@ returns integer
 language sql
 security definer set search_path = pg_catalog, pg_temp
 as $$
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     select pgqueue._drop_staged(array(
            select staged_batch.name
              from pgqueue.staged_batch

@@ -17,6 +17,7 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
+    perform pgqueue._check_caller();
     if queue_settings.queue is not null then
         perform pgqueue._find_queue(queue_settings.queue, 'SETTINGS');
     end if;

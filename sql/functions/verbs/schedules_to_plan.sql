@@ -14,6 +14,7 @@ as $$
 declare
     moment timestamptz := pgqueue.clock();
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     perform pgqueue._mend_schedules();
     return query
         select schedule.id, cron, timezone, catch_up, passed_until, ends_at, moment

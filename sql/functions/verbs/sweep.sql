@@ -24,6 +24,7 @@ declare
     swept     record;
     orphans   integer;
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     if dry_run then
         perform pgqueue._check_monitor();
     elsif not pgqueue._may_receive('{}') then            -- from all queues, as pgqueue_receiver and pgqueue_admin may
