@@ -421,6 +421,19 @@ def test_a_sent_due_time_is_not_due_again_when_an_earlier_plan_is_stored(databas
         assert ann.values(SENT) == ids(1, 2)
 
 
+def test_a_plan_whose_times_have_passed_takes_no_other_away(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        number = create(ann, cron="* * * * *", catch_up="all")
+        plan(ann, *range(1, 10))
+        stage.passes(5 * MINUTE)
+        turn(ann)
+        bob.call("plan_schedule", id=number, due_times=[BEGINNING + n * MINUTE for n in (1, 2, 3)])
+        stage.passes(MINUTE)
+        turn(ann)
+        assert ann.values(SENT) == ids(*range(1, 7))
+
+
 def test_a_schedule_whose_plan_is_complete_ends(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

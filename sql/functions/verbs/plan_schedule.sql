@@ -37,6 +37,9 @@ begin
         perform pgqueue._refuse_argument('due_times', 'times at least a second apart', due_times::text);
     end if;
     ahead := array(select due from unnest(due_times) as due where due > moment order by due);
+    if not is_complete and ahead = '{}' then
+        return;                          -- computed long ago: those that another one has stored since are kept
+    end if;
     known.plan_at    := case when not is_complete
                              then least(moment + interval '1 day', ahead[(cardinality(ahead) + 1) / 2]) end;
     known.last_error := null;
