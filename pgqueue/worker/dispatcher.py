@@ -289,9 +289,6 @@ class Dispatcher:
 
     def _keep_up(self) -> Flow[None]:
         """The upkeep that receives do not do: turns while there is none, and the due times of cron expressions."""
-        if self._now >= self._received_at + TURN_EVERY:
-            self._received_at = self._now
-            yield from self._source.execute(receiving.take_turn(self._queue))
         if self._planned_at is None or self._now >= self._planned_at + SCHEDULES_PLANNED_EVERY:
             try:
                 yield from schedules.plan(self._source)
@@ -300,6 +297,9 @@ class Dispatcher:
                     raise
                 logger.warning("due times of schedules could not be computed: %s", error)
             self._planned_at = self._now
+        if self._now >= self._received_at + TURN_EVERY:
+            self._received_at = self._now
+            yield from self._source.execute(receiving.take_turn(self._queue))
 
     def _begin_to_look(self) -> None:
         """Note what was known before a claim: what comes while it is under way may be missing in its answer."""

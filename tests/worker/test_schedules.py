@@ -100,3 +100,20 @@ def test_a_worker_that_cannot_compute_due_times_goes_on(scene: Scene, caplog: py
         eventually(lambda: "due times of schedules could not be computed" in caplog.text)
         scene.send(1)
         eventually(lambda: handled == [1])
+
+
+def test_a_worker_sends_one_message_for_all_that_was_due_in_a_long_outage(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The due times that are stored end before that, so the others are computed first."""
+    monkeypatch.setattr(dispatcher, "TURN_EVERY", 0)
+    handled: list[str] = []
+
+    async def handler(message: Any) -> None:
+        handled.append(message.message_id)
+
+    scene.client.create_schedule("s", queue="q", message=Message(None), cron="0 0 * * *", catch_up="last")
+    scene.database.move_clock(timedelta(days=100))
+    with scene.working(handler):
+        eventually(lambda: handled != [])
+    assert len(handled) + len(scene.left()) == 1
