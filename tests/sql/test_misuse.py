@@ -365,8 +365,13 @@ def test_a_sender_cannot_reschedule_or_cancel_a_delivered_message(database: Data
             (received,) = ann.receive()
             ann.settle(verb, received, delay=MINUTE)
             retries.append(received.sequence_number)
+        ann.call("create_queue", queue="ordered", requires_session=True)
+        ann.send("moved", session_id="s")
+        (received,) = ann.receive()
+        ann.abandon(received, delay=MINUTE)
+        ann.call("move_messages", queue="q", sequence_numbers=[received.sequence_number], to="ordered")
         sent = [ann.send(1, scheduled_enqueue_time=at)[0] for _ in range(2)]
-        with as_a_login(ann, SENDER):
+        with as_a_login(ann, SENDER, SENDER.replace("'q'", "'ordered'")):
             for number in retries:
                 with refused(MESSAGE_NOT_FOUND):
                     ann.call("reschedule", queue="q", sequence_number=number, at=at)
@@ -374,6 +379,8 @@ def test_a_sender_cannot_reschedule_or_cancel_a_delivered_message(database: Data
                     ann.call("cancel_scheduled", queue="q", sequence_numbers=[sent[0], number])
             ann.call("reschedule", queue="q", sequence_number=sent[0], at=at)
             assert ann.call("cancel_scheduled", queue="q", sequence_numbers=sent) == 2
+            with refused(MESSAGE_NOT_FOUND):
+                ann.call("reschedule", queue="ordered", sequence_number=received.sequence_number, at=at)
         with as_a_login(ann, SENDER, RECEIVER):
             ann.call("reschedule", queue="q", sequence_number=retries[0], at=at)
             assert ann.call("cancel_scheduled", queue="q", sequence_numbers=retries) == 2

@@ -25,7 +25,7 @@ begin
                    select ctid as place
                      from pgqueue.scheduled_message
                     where queue_id = queue.id and sequence_number between number and number
-                      and (pgqueue._is_sent_for_later(lane) or may_receive)
+                      and (pgqueue._is_sent_for_later(lane) and delivery_count = 0 or may_receive)
                     order by sequence_number                  -- by the index in that order, whatever the statistics
                       for update) as held);
         exit when cardinality(places) = cardinality(wanted) or not exists (
@@ -35,7 +35,7 @@ begin
                    select ctid as place
                      from pgqueue.scheduled_message
                     where queue_id = queue.id and sequence_number between number and number
-                      and (pgqueue._is_sent_for_later(lane) or may_receive)
+                      and (pgqueue._is_sent_for_later(lane) and delivery_count = 0 or may_receive)
                     order by sequence_number) as present
              where place <> all (places));
     end loop;

@@ -76,6 +76,12 @@ TWINS = [
         test_misuse.test_a_sender_cannot_reschedule_or_cancel_a_delivered_message,
     ),
     Twin(
+        "_lock_scheduled",
+        " and delivery_count = 0 or may_receive)\n                    order by sequence_number  ",
+        " or may_receive)\n                    order by sequence_number  ",
+        test_misuse.test_a_sender_cannot_reschedule_or_cancel_a_delivered_message,
+    ),
+    Twin(
         "_is_sent_for_later",
         " or lane = 2000",
         "",
