@@ -134,7 +134,7 @@ SETTINGS: Final = (
         "How long until messages expire, such as 2d, or sooner by their own; none for never.",
         none="interval '0'",
         must_be="positive and at most a hundred years",
-        holds="default_message_time_to_live > interval '0' and default_message_time_to_live <= interval '100 years'",
+        holds="default_message_time_to_live > interval '0' and default_message_time_to_live <= interval '36500 days'",
         panel="Expiry and duplicates",
         is_of_topics=True,
     ),

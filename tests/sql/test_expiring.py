@@ -37,6 +37,17 @@ def test_a_message_is_received_until_the_moment_it_expires(database: Database) -
         assert ann.value("select count(*) from pgqueue.message") == 1
 
 
+def test_a_time_to_live_is_a_hundred_years_at_most(database: Database) -> None:
+    longest = timedelta(days=36_500)
+    with Stage(database, default_message_time_to_live=longest) as stage:
+        ann = stage.session("ann")
+        ann.send("a", time_to_live=longest)
+        with refused(INVALID_ARGUMENT):
+            ann.send("b", time_to_live=longest + SECOND)
+        with refused(INVALID_ARGUMENT):
+            ann.call("alter_queue", queue="q", default_message_time_to_live=longest + SECOND)
+
+
 def test_a_message_that_came_back_expires_too(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

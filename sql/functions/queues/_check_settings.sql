@@ -31,7 +31,7 @@ begin
             ('max_delivery_count', 'a positive whole number', max_delivery_count::text, max_delivery_count > 0),
             ('max_message_size', 'a positive whole number', max_message_size::text, max_message_size > 0),
             ('status', 'ACTIVE, DISABLED, SEND_DISABLED or RECEIVE_DISABLED', quote_literal(status), status in ('ACTIVE', 'DISABLED', 'SEND_DISABLED', 'RECEIVE_DISABLED')),
-            ('default_message_time_to_live', 'positive and at most a hundred years', default_message_time_to_live::text, default_message_time_to_live > interval '0' and default_message_time_to_live <= interval '100 years'),
+            ('default_message_time_to_live', 'positive and at most a hundred years', default_message_time_to_live::text, default_message_time_to_live > interval '0' and default_message_time_to_live <= interval '36500 days'),
             ('duplicate_detection_history_time_window', 'from 20 seconds to 7 days', duplicate_detection_history_time_window::text, duplicate_detection_history_time_window between interval '20 seconds' and interval '7 days'),
             ('max_queue_length', 'a positive whole number', max_queue_length::text, max_queue_length > 0),
             ('retain_history', 'from 1 minute to 60 days', retain_history::text, retain_history between interval '1 minute' and interval '60 days'),

@@ -77,7 +77,7 @@ begin
            ('unique_key', 'at most 128 characters', length(unique_key)::text, length(unique_key) <= 128),
            -- end
            ('time_to_live', 'positive and at most a hundred years', time_to_live::text,
-            time_to_live > interval '0' and time_to_live <= interval '100 years'),
+            time_to_live > interval '0' and time_to_live <= interval '36500 days'),
            ('scheduled_enqueue_time', 'a time within the next hundred years', scheduled_enqueue_time::text,
             isfinite(scheduled_enqueue_time) and (scheduled_enqueue_time <= pgqueue.clock() + interval '100 years'
                                                    or scheduled_enqueue_time = pgqueue.batch_end())),
