@@ -339,6 +339,18 @@ def test_of_two_that_publish_a_part_at_once_one_does(database: Database) -> None
         assert ann.values(SENT) == [1]
 
 
+def test_publishing_locks_nothing_that_was_staged_for_another_queue(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_queue", queue="other")
+        theirs = ann.call("stage", queue="other", job="job", part="2", columns=["body"])
+        publish(ann, staged(ann, *bodies(1)), rows=1, publisher="job", part=0)
+        ann.begin()
+        assert publish(ann, theirs, rows=1, publisher="job", part=0) == [(1, 0)]
+        assert bob.values("select name from pgqueue.staged_batch for update nowait") == [theirs]
+        ann.commit()
+
+
 def test_the_parts_of_a_job_do_not_wait_for_each_other(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

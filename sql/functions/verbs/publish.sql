@@ -22,7 +22,7 @@ declare
     read   bigint;
     last   pgqueue.published_batch;
 begin
-    perform pgqueue._find_queue(queue, 'SEND');                              -- only those who may send lock anything
+    target := pgqueue._find_queue(queue, 'SEND');                            -- only those who may send lock anything
     perform pgqueue._check_duration('keep', keep);
     if publisher is not null and num_nulls(part, rows, ordered) > 0 then
         perform pgqueue._refuse_argument(
@@ -33,7 +33,7 @@ begin
       where slot = hashtext(concat_ws(' ', queue, publisher, case when not ordered then part end)) & 255
         and publisher is not null
         for no key update;
-    perform from pgqueue.staged_batch where name = any (staged) order by name for update;
+    perform from pgqueue.staged_batch where name = any (staged) and queue_id = target.id order by name for update;
     target := pgqueue._find_queue(queue, 'SEND');
     moment := pgqueue.clock();
     if publisher is not null then
