@@ -32,15 +32,18 @@ SENT = "select body from pgqueue.messages order by sequence_number"
 def staged(session: Session, *rows: dict[str, Any], part: str = "1", job: str = "job") -> str:
     """A table with these rows, proved."""
     columns = list(rows[0]) if rows else ["body"]
-    names = ", ".join(map(identifier, columns))
     session.begin()
     table: str = session.call("stage", queue="q", job=job, part=part, columns=columns)
     for row in rows:
-        values = ", ".join(f"%({column})s" for column in columns)
-        session.rows(f"insert into pgqueue.{table} ({names}) values ({values})", **row)
+        insert(session, table, row)
     assert session.call("check_staged", queue="q", staged=table) == len(rows)
     session.commit()
     return table
+
+
+def insert(session: Session, table: str, row: dict[str, Any]) -> None:
+    names, values = ", ".join(map(identifier, row)), ", ".join(f"%({column})s" for column in row)
+    session.rows(f"insert into pgqueue.{table} ({names}) values ({values})", **row)
 
 
 def publish(session: Session, *tables: str, rows: int, **options: Any) -> list[tuple[Any, ...]]:
@@ -93,7 +96,7 @@ def test_every_field_of_a_message_arrives(database: Database) -> None:
         names = [identifier(name) for name in row if name != "time_to_live"]
         (found,) = ann.rows(f"select {', '.join(names)}, expires_at - pgqueue.clock() from pgqueue.messages")
         assert list(found) == [{"a": 1}, *STAGED_VALUES.values(), {"p": 1}, -3, timedelta(hours=1)]
-        publish(ann, staged(ann, {"binary_body": b"\0x"}), rows=1)
+        publish(ann, staged(ann, {"binary_body": b"\0x", "time_to_live": timedelta(days=36_500)}), rows=1)
         assert ann.values("select binary_body from pgqueue.messages where body is null") == [b"\0x"]
 
 
@@ -158,7 +161,7 @@ def test_a_queue_is_not_made_longer_than_it_may_be(database: Database) -> None:
         assert publish(ann, table, rows=2) == [(2, 0)]
 
 
-@pytest.mark.parametrize(
+BAD_ROWS = pytest.mark.parametrize(
     ("row", "flaw"),
     [
         ({"body": None}, "must be one with either a body or a binary_body, not one without"),
@@ -177,6 +180,9 @@ def test_a_queue_is_not_made_longer_than_it_may_be(database: Database) -> None:
         ({"body": Jsonb(1), "application_properties": Jsonb({"x": "ab" * 40_000})}, "application_properties"),
     ],
 )  # fmt: skip
+
+
+@BAD_ROWS
 def test_a_bad_row_is_named_by_its_place(database: Database, row: dict[str, Any], flaw: str) -> None:
     good: dict[str, Any] = row | {"body": Jsonb("good")} | ({"priority": 0} if "priority" in row else {})
     good |= {name: None for name in row if name not in ("body", "priority")}
@@ -187,6 +193,42 @@ def test_a_bad_row_is_named_by_its_place(database: Database, row: dict[str, Any]
         assert refusal.value.sqlstate == INVALID_ARGUMENT
         ann.rollback()
         assert ann.values(TABLES) == []
+
+
+@BAD_ROWS
+def test_a_bad_row_that_was_not_checked_is_not_published(database: Database, row: dict[str, Any], flaw: str) -> None:
+    good = {"body": Jsonb("good")} | {name: None for name in row if name != "body"}
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        table = staged(ann, good)
+        insert(ann, table, row)
+        with pytest.raises(psycopg.Error, match=f"row 2: .*{flaw}") as refusal:
+            publish(ann, table, rows=2)
+        assert refusal.value.sqlstate == INVALID_ARGUMENT
+        assert ann.values(SENT) == []
+
+
+def test_a_bad_row_is_not_published_for_the_columns_of_another_table(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        of_text, of_bytes = staged(ann, *bodies(1)), staged(ann, {"body": None, "binary_body": b"x"}, part="2")
+        with refused(INVALID_ARGUMENT):
+            publish(ann, of_text, of_bytes, rows=2)
+
+
+def test_a_row_that_comes_while_the_table_is_published_is_not_sent(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob, eve = stage.sessions("ann", "bob", "eve")
+        good: dict[str, Any] = {"body": Jsonb(1), "priority": 5}
+        table = staged(ann, good)
+        bob.begin()
+        bob.send(2, priority=5)
+        publishing = ann.starts(lambda: publish(ann, table, rows=2))
+        insert(eve, table, good | {"body": None})
+        bob.commit()
+        with refused("55000"):
+            publishing.result()
+        assert ann.values(SENT) == [2]
 
 
 def test_properties_that_are_longer_as_text_hide_no_bad_row(database: Database) -> None:
@@ -251,6 +293,10 @@ def test_a_message_larger_than_the_queue_allows_is_named(database: Database) -> 
             staged(ann, *bodies("short", "much too long"))
         assert refusal.value.sqlstate == TOO_LARGE
         ann.rollback()
+        table = staged(ann, *bodies("short"))
+        insert(ann, table, {"body": Jsonb("much too long")})
+        with refused(TOO_LARGE):
+            publish(ann, table, rows=2)
 
 
 def test_the_error_lists_the_columns_that_can_be_staged(database: Database) -> None:

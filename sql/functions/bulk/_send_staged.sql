@@ -1,4 +1,5 @@
 -- Stores staged messages. A number is drawn for every row, in the order of the rows, so that a duplicate leaves a gap.
+-- Their rows are checked again: some may have come after pgqueue.check_staged.
 -- Returns  how many rows were staged, and how many messages were stored, without the duplicates.
 create or replace function pgqueue._send_staged(target pgqueue.queue, staged text[], out read bigint, out stored bigint)
 language plpgsql
@@ -9,6 +10,7 @@ declare
     selected text;
     has      text[];
     source   text;
+    checked  bigint;
 begin
     perform pg_current_xact_id();        -- take a transaction id before drawing a number, as in pgqueue.send
     read   := 0;
@@ -17,6 +19,7 @@ begin
         return;
     end if;
     selected := pgqueue._staged_columns(target, staged);
+    checked  := sum(pgqueue._check_staged(target, name, selected)) from unnest(staged) as name;
     has      := array(select attname from pg_attribute where attrelid = to_regclass(format('pgqueue.%I', staged[1])) and attnum > 0);
     source   := string_agg(format('select %s from pgqueue.%I', selected, name), ' union all ' order by nth)
                   from unnest(staged) with ordinality as given (name, nth);
@@ -122,6 +125,11 @@ begin
            using target.id, moment, target.default_message_time_to_live;
         get diagnostics read = row_count;
         stored := read;
+    end if;
+    if read <> checked then
+        perform pgqueue._refuse(
+            '55000', format('%s rows were staged for queue %I, %s are there now', checked, target.name, read),
+            'Publish the tables when all rows are there. Nothing was sent.');
     end if;
 end
 $$;

@@ -5,8 +5,8 @@
 -- call: it either gets the result of the first call or sends the messages now.
 -- Returns  how many messages were sent by this call or by the first one, and how many were duplicates of earlier
 --          messages.
--- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ008 queue full, 55000 when staged rows
---          are lost, or when a batch of a stream is older than the last one.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue full,
+--          55000 when staged rows are lost, or when a batch of a stream is older than the last one.
 -- Locks    message ids, as pgqueue.send does; waits for a transaction that publishes the same part, or any part that is `ordered`.
 create or replace function pgqueue.publish(
     queue text, staged text[], rows bigint, publisher text default null, part bigint default null, ordered boolean default false,

@@ -35,4 +35,16 @@ TWINS = [
         "interval '30 days'",
         test_staging.test_a_part_is_remembered_as_long_as_was_asked_for,
     ),
+    Twin(
+        "publish",
+        "name = any (staged) and queue_id = target.id order by",
+        "name = any (staged) order by",
+        test_staging.test_publishing_locks_nothing_that_was_staged_for_another_queue,
+    ),
+    Twin(
+        "_send_staged",
+        "if read <> checked then",
+        "if false then",
+        test_staging.test_a_row_that_comes_while_the_table_is_published_is_not_sent,
+    ),
 ]
