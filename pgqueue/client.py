@@ -182,6 +182,7 @@ class QueueClient:
 
         Raises:
             QueueNotFoundError: no queue has this name.
+            InvalidArgumentError: another queue forwards to it; nothing was deleted.
         """
         drive(flows.drop(name, self._source))
 
@@ -322,6 +323,7 @@ class QueueClient:
 
         Raises:
             TopicNotFoundError: no topic has this name.
+            InvalidArgumentError: another queue forwards to a subscription; nothing was deleted.
         """
         drive(publishing.drop_topic(name, self._source))
 
@@ -385,6 +387,7 @@ class QueueClient:
         Raises:
             TopicNotFoundError: no topic has this name.
             QueueNotFoundError: the topic has no such subscription.
+            InvalidArgumentError: another queue forwards to it; nothing was deleted.
         """
         drive(publishing.drop_subscription(topic, name, self._source))
 

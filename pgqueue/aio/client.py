@@ -185,6 +185,7 @@ class QueueClient:
 
         Raises:
             QueueNotFoundError: no queue has this name.
+            InvalidArgumentError: another queue forwards to it; nothing was deleted.
         """
         await adrive(flows.drop(name, self._source))
 
@@ -327,6 +328,7 @@ class QueueClient:
 
         Raises:
             TopicNotFoundError: no topic has this name.
+            InvalidArgumentError: another queue forwards to a subscription; nothing was deleted.
         """
         await adrive(publishing.drop_topic(name, self._source))
 
@@ -390,6 +392,7 @@ class QueueClient:
         Raises:
             TopicNotFoundError: no topic has this name.
             QueueNotFoundError: the topic has no such subscription.
+            InvalidArgumentError: another queue forwards to it; nothing was deleted.
         """
         await adrive(publishing.drop_subscription(topic, name, self._source))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pgqueue.errors import InvalidArgumentError, QueueAlreadyExistsError
 from pgqueue.flows import flow
 from pgqueue.flows.flow import Executor, Flow
@@ -33,9 +35,17 @@ def purge(name: str, source: Executor) -> Flow[int]:
             return purged
 
 
+def empty(names: Sequence[str], source: Executor) -> Flow[None]:
+    """Purge queues that are dropped next, unless that would be refused: their messages must stay then."""
+    if names:
+        yield from source.execute(queues.check_droppable(names))
+    for name in names:
+        yield from purge(name, source)
+
+
 def drop(name: str, source: Executor) -> Flow[None]:
     """Empty the queue in bounded transactions, then drop it."""
     if is_dead_letter_queue(queue_name(name)):
         raise InvalidArgumentError(f"dead letters cannot be dropped: purge {name}, or drop its queue")
-    yield from purge(name, source)
+    yield from empty([name], source)
     yield from source.execute(queues.drop_queue(name))

@@ -31,8 +31,7 @@ def alter_topic(name: str, settings: TopicSettings, source: Executor) -> Flow[To
 
 def drop_topic(name: str, source: Executor) -> Flow[None]:
     """Empty the subscriptions in bounded transactions, then drop all."""
-    for queue in (yield from source.execute(topics.subscription_queues(name))):
-        yield from queues.purge(queue, source)
+    yield from queues.empty((yield from source.execute(topics.subscription_queues(name))), source)
     yield from source.execute(topics.drop_topic(name))
 
 
@@ -52,7 +51,9 @@ def alter_subscription(
 
 def drop_subscription(topic: str, name: str, source: Executor) -> Flow[None]:
     """Empty the subscription in bounded transactions, then drop it."""
-    yield from queues.purge(subscription_queue(topic, name), source)
+    queue = subscription_queue(topic, name)
+    known = yield from source.execute(topics.subscription_queues(topic))
+    yield from queues.empty([each for each in known if each == queue], source)
     yield from source.execute(topics.drop_subscription(topic, name))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, LiteralString, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
@@ -11,6 +11,7 @@ from pgqueue.model.encoding import to_json
 from pgqueue.model.json_text import undecoded
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.queue_settings import SETTINGS as TABLE
+from pgqueue.model.row import Row
 from pgqueue.model.settings import (
     Depth,
     GroupLimits,
@@ -29,6 +30,16 @@ SETTINGS: Final = columns_of(QueueProperties)
 ESTIMATES: Final = columns_of(QueueRuntimeProperties)
 
 COUNTS: Final = ESTIMATES.removesuffix(", is_exact")
+
+#: The first of these queues that others forward to, and those others.
+FORWARDING: Final = """
+select quote_ident(target), string_agg(quote_ident(name), ', ' order by name)
+  from unnest(%(queues)s::text[]) as target
+  join pgqueue.queue_settings() on target in (forward_to, forward_dead_lettered_messages_to)
+ where name <> all (%(queues)s::text[])
+ group by target
+ order by target
+ limit 1"""
 
 UNSET: Final[dict[str, Any]] = {setting.name: setting.removal for setting in TABLE if setting.removal is not None}
 """The values that unset a setting, where null keeps it as it is."""
@@ -75,6 +86,19 @@ def set_group_limits(queue: str, group_id: str, limits: GroupLimits) -> Statemen
 
 def drop_queue(name: str) -> Statement[None]:
     return call("select pgqueue.drop_queue(…)", nothing, queue=name).within(NO_LIMIT)
+
+
+def check_droppable(names: Sequence[str]) -> Statement[None]:
+    """Refuse queues that others forward to, as pgqueue.drop_queue and pgqueue.drop_topic do."""
+
+    def read(rows: Sequence[Row]) -> None:
+        for target, sources in rows:
+            raise InvalidArgumentError(
+                f"queue {target} cannot be dropped: others forward to it: {sources}. Set their forward_to or"
+                " forward_dead_lettered_messages_to to another queue or to None with client.update_queue."
+            )
+
+    return Statement(FORWARDING, {"queues": list(names)}, read)
 
 
 def purge_queue(name: str, *, max_messages: int) -> Statement[int]:

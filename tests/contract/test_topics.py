@@ -180,7 +180,38 @@ def test_invalid_calls_are_refused(either: World, topic: Any) -> None:
     with pytest.raises(QueueNotFoundError):
         client.delete_subscription(topic.name, "nope")
     with pytest.raises(TopicNotFoundError):
+        client.delete_subscription("nope", "s")
+    with pytest.raises(TopicNotFoundError):
         client.delete_topic("nope")
+
+
+@pytest.mark.parametrize("setting", ["forward_to", "forward_dead_lettered_messages_to"])
+def test_a_refused_delete_leaves_the_messages_in_place(either: World, topic: Any, setting: str) -> None:
+    client, source = either.client, f"{either.name}-source"
+    client.create_subscription(topic.name, "first")
+    client.create_subscription(topic.name, "s")
+    subscription = client.subscription(topic.name, "s")
+    topic.send_batch([Message("dead"), Message("ready")])
+    subscription.receive()[0].dead_letter("Bad")
+    either.send("own")
+    for name, target in ((source, subscription.name), (f"{source}-2", either.name)):
+        forwarding: dict[str, Any] = {setting: target}
+        client.create_queue(name, **forwarding)
+    refusal = r'others forward to it: "?{}"?\. Set their forward_to .* with client.update_queue\.'
+    with pytest.raises(InvalidArgumentError, match=refusal.format(source)):
+        client.delete_subscription(topic.name, "s")
+    with pytest.raises(InvalidArgumentError, match=refusal.format(source)):
+        client.delete_topic(topic.name)
+    with pytest.raises(InvalidArgumentError, match=refusal.format(f"{source}-2")):
+        client.delete_queue(either.name)
+    with pytest.raises(InvalidArgumentError, match="dead letters are"):
+        client.delete_subscription(topic.name, "s/$deadletterqueue")
+    assert bodies(either, topic, "first") == ["dead", "ready"]
+    assert bodies(either, topic, "s") == ["ready"]
+    assert [each.body for each in subscription.dead_letters.peek()] == ["dead"]
+    assert either.bodies() == ["own"]
+    client.delete_queue(source)
+    client.delete_queue(f"{source}-2")
 
 
 @pytest.mark.parametrize(
