@@ -198,6 +198,24 @@ def test_a_topic_that_got_a_subscription_since_the_snapshot_is_dropped_at_the_ne
         assert ann.values("select name from pgqueue.topics") == []
 
 
+@pytest.mark.parametrize("setting", ["forward_to", "forward_dead_lettered_messages_to"])
+def test_a_topic_whose_subscriptions_forward_to_each_other_is_dropped(database: Database, setting: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "old")
+        subscribe(ann, "new", **{setting: "t/Subscriptions/old"})
+        ann.call("create_queue", queue="outside", **{setting: "t/Subscriptions/new"})
+        with refused(INVALID_ARGUMENT), explained("others forward to it: outside"):
+            ann.call("drop_topic", topic="t")
+        assert ann.values(f"select {setting} from pgqueue.queue_settings('t/Subscriptions/new')") == [
+            "t/Subscriptions/old"
+        ]
+        ann.call("drop_queue", queue="outside")
+        ann.call("drop_topic", topic="t")
+        assert ann.rows("select name from pgqueue.queues") == [("q",)]
+
+
 def test_a_json_path_does_not_see_bytes(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

@@ -1,5 +1,5 @@
 -- Drops a subscription with all its messages and dead letters. The next sweep removes messages that are being sent meanwhile.
--- Raises  PQ002 unknown queue, PQ040 unknown topic.
+-- Raises  PQ002 unknown queue, PQ040 unknown topic; PQ007 invalid argument, when other queues forward to it.
 -- Locks   as pgqueue.drop_queue; senders do not wait.
 create or replace function pgqueue.drop_subscription(topic text, subscription text)
 returns void

@@ -1,6 +1,7 @@
 -- Drops a topic and its subscriptions with all their messages and dead letters. The next sweep removes what is being
 -- sent meanwhile.
--- Raises  PQ040 unknown topic; 40001 at REPEATABLE READ, when a subscription was created since the transaction began.
+-- Raises  PQ040 unknown topic; PQ007 invalid argument, when other queues forward to a subscription; 40001 at REPEATABLE READ, when
+--         a subscription was created since the transaction began.
 -- Locks   the topic, and what pgqueue.drop_queue locks; senders do not wait.
 create or replace function pgqueue.drop_topic(topic text)
 returns void
@@ -16,6 +17,10 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_topic(topic);
     end if;
+    update pgqueue.queue                                       -- the subscriptions may forward to each other
+       set forward_to = null, forward_dead_lettered_messages_to = null
+     where id in (select queue_id from pgqueue.subscription where topic_id = dropped)
+       and num_nonnulls(forward_to, forward_dead_lettered_messages_to) > 0;
     perform pgqueue.drop_queue(queue.name)
        from pgqueue.subscription
        join pgqueue.queue on id = queue_id
