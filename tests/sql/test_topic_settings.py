@@ -376,6 +376,20 @@ def test_a_copy_in_a_subscription_that_was_dropped_does_not_count(database: Data
         assert scheduled(ann) == []
 
 
+def test_copies_in_subscriptions_that_are_dropped_meanwhile_do_not_count(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        created(ann)
+        [(_, number)] = schedule(ann, 1)
+        ann.begin()
+        for name in ("plain", "size"):  # it waits for the first, and finds the second gone
+            ann.call("drop_subscription", topic="t", subscription=name)
+        cancelling = bob.starts(lambda: cancel(bob, number))
+        ann.commit()
+        assert cancelling.result() == 1
+        assert scheduled(ann) == []
+
+
 #: Calls that touch a copy in its subscription.
 FATES = {
     "moved": "move_messages(queue, array[copy], 'q')",

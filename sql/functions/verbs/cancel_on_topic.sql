@@ -40,6 +40,8 @@ begin
             select ctid from pgqueue.scheduled_message where ctid = any (places) and scheduled_enqueue_time > pgqueue.clock());
         gone   := pgqueue._delete_scheduled(target, places, 'CANCELLED');
         if cardinality(gone) < cardinality(held.copies) then
+            perform from pgqueue.queue where id = held.queue_id;
+            continue when not found;                           -- the subscription was dropped meanwhile
             select sequence_number into unknown
               from pgqueue.scheduled_on_topic
              where topic_id = known.id and sequence_number = any (wanted) and queue_id = held.queue_id and copy <> all (gone)
