@@ -14,7 +14,7 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.arguments import shown
 
 #: Literals and quoted names, in which an @ begins no parameter; and parameters.
-PARTS: Final = re.compile(r"""'(?:[^']|'')*'|\[[^\]]*\]|"[^"]*"|@(\w+)""")
+PARTS: Final = re.compile(r"""'(?:[^']|'')*'|\[(?:[^\]]|\]\])*\]|"[^"]*"|@(\w+)""")
 
 
 def with_parameters(sql: str, parameters: Mapping[str, Any]) -> str:

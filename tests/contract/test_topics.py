@@ -250,6 +250,10 @@ def test_an_invalid_parameter_of_a_filter_is_refused(sql: str, parameters: Any, 
         SqlFilter(sql, parameters)
 
 
+def test_no_parameter_begins_within_a_quoted_name() -> None:
+    assert SqlFilter("[a]]@b] = @b and [@b]=@b", {"b": 1}).sql == "[a]]@b] = 1 and [@b]=1"
+
+
 def test_an_sql_filter_compares_typed_properties(either: World, topic: Any) -> None:
     customer, moment = uuid4(), datetime.now(UTC)
     matching = SqlFilter(
