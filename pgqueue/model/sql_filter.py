@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import reduce
 from itertools import product
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
@@ -84,8 +84,12 @@ OPPOSITE: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<="
 SYSTEM: Final = {"label": "subject", **{column.name.replace("_", ""): column.name for column in FILTERABLE}}
 
 
-#: A text or a truth value, a number, a UUID, a datetime: values that are compared with their own kind only.
-Kind: TypeAlias = Literal["plain", "number", "uuid", "datetime"]
+#: A text or a truth value, a number, a UUID, a datetime with a zone, one without: values that are compared with their
+#: own kind only. A comparison of the two kinds of datetime would end the whole path with an error.
+Kind: TypeAlias = Literal["plain", "number", "uuid", "datetime", "local"]
+
+#: The condition of a datetime that it has a zone.
+ZONED: Final = '@ like_regex "T.*[Z+-]"'
 
 #: The condition of values that are of different kinds.
 UNKNOWN: Final = "(null != null)"
@@ -191,7 +195,11 @@ class Translation(Transformer[Any, Any]):
         with suppress(ValueError):
             paths["uuid"] = (json.dumps(str(UUID(value))),)
         with suppress(ValueError):
-            paths["datetime"] = (f"{json.dumps(datetime.fromisoformat(value).isoformat())}.datetime()",)
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is None:
+                paths["local"] = (_datetime(moment),)
+                moment = moment.replace(tzinfo=UTC)
+            paths["datetime"] = (_datetime(moment),)
         return Value(paths, path)
 
     def number(self, literal: str) -> Value:
@@ -210,7 +218,8 @@ class Translation(Transformer[Any, Any]):
                 "plain": (path,),
                 "number": (path, f'{path}."$decimal".double()'),
                 "uuid": (f'{path}."$uuid"',),
-                "datetime": (f'{path}."$datetime".datetime()',),
+                "datetime": (f'{path}."$datetime" ? ({ZONED}).datetime()',),
+                "local": (f'{path}."$datetime" ? (!({ZONED})).datetime()',),
             }
             return Value(paths, f'{number}.** ? (@.type() != "object").double()', (f"{path} != null",))
         if column := SYSTEM.get(name.replace("_", "").lower()):
@@ -238,6 +247,10 @@ def _any(one: Value, sign: str, other: Value) -> str:
     pairs = (pair for kind in kinds for pair in product(one.paths[kind], other.paths[kind]))
     compared = dict.fromkeys(f"{left} {sign} {right}" for left, right in pairs) or [UNKNOWN]
     return f"({' || '.join(compared)})"
+
+
+def _datetime(moment: datetime) -> str:
+    return f"{json.dumps(moment.isoformat())}.datetime()"
 
 
 def _number(path: str, *known: str) -> Value:

@@ -48,9 +48,11 @@ class Literal(str):
     def as_a(self, other: Any) -> Any:
         readers: dict[type, Any] = {UUID: UUID, datetime: datetime.fromisoformat}
         try:
-            return readers.get(type(other), str)(self)
+            value = readers.get(type(other), str)(self)
         except ValueError:
             return str(self)
+        is_of_utc = isinstance(value, datetime) and value.tzinfo is None and other.tzinfo is not None
+        return value.replace(tzinfo=UTC) if is_of_utc else value
 
 
 def literal(value: Any) -> str:
@@ -67,7 +69,9 @@ def in_sql(value: Any) -> Any:
     return value
 
 
-def kind(value: Any) -> type:
+def kind(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return datetime, value.tzinfo is None
     return float if type(value) in (int, Decimal) else type(value)
 
 
@@ -75,7 +79,7 @@ def compared(operator: str, one: Any, other: Any) -> Truth:
     one, other = (
         each.as_a(against) if isinstance(each, Literal) else each for each, against in ((one, other), (other, one))
     )
-    if one is None or other is None or kind(one) is not kind(other):
+    if one is None or other is None or kind(one) != kind(other):
         return None
     return bool(COMPARISONS[operator](one, other))
 
@@ -103,7 +107,9 @@ def like(value: Any, pattern: str) -> Truth:
 
 names = st.sampled_from(["a", "b", "in stock", "Notes", "it's"])
 plain = [True, False, 0, 1, 2, -3, 0.5, "", "x", "xy", "it's", "1", "%", "a\nb", "."]
+naive = [datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 0, 5)]  # noqa: DTZ001
 typed = [
+    *naive,
     Decimal("0.5"), Decimal("2.00"), Decimal(-3), UUID(int=7), UUID(int=8),
     datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 1, 0, 0, 5, timezone(timedelta(hours=1))),
 ]  # fmt: skip
@@ -204,6 +210,10 @@ def test_a_condition_has_its_truth_value_in_sql(database: Database) -> None:
         ("a + 1 = 3.5 and -a = -2.5 and a % 2 = .5", Decimal("2.50")),
         ("a = '00000000000000000000000000000007'", UUID(int=7)),
         ("a in ('x', '2026-01-01T01:00+01:00')", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("a >= '2026-01-01' and a < '2026-01-02'", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("a >= '2026-01-01' and a < '2026-01-02'", datetime(2026, 1, 1)),  # noqa: DTZ001
+        ("a < '2026-01-01T00:00Z' or exists(a)", datetime(2025, 1, 1)),  # noqa: DTZ001
+        ("a < '2020-01-01' or exists(a)", datetime(2026, 1, 1, tzinfo=UTC)),
         ("exists(a) and not a is null", b"x"),
         ("p('a') = property('a') and P ('a') = 7 and exists(p('a')) and p is null", 7),
     ],
