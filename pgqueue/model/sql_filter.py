@@ -48,6 +48,7 @@ among: "(" sum ("," sum)* ")"
     | STRING                                    -> text
     | NUMBER                                    -> number
     | (TRUE | FALSE)                            -> truth
+    | _NULL                                     -> nothing
 ?property: [SCOPE "."] (NAME | QUOTED)          -> property
     | _PROPERTY "(" STRING ")"                  -> named
 
@@ -60,7 +61,7 @@ MODULO: "%"
 STRING: /'([^']|'')*'/
 NUMBER: /(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?/i
 QUOTED: /\[([^\]]|\]\])+\]/ | /"([^"]|"")+"/
-NAME: /[a-z_]\w*/i
+NAME: /[^\W\d]\w*/
 SCOPE.1: /(sys|user)(?=\s*\.)/i
 _OR.2: /or\b/i
 _AND.2: /and\b/i
@@ -208,6 +209,9 @@ class Translation(Transformer[Any, Any]):
 
     def truth(self, literal: str) -> Value:
         return Value({"plain": (literal.lower(),)}, literal.lower())
+
+    def nothing(self) -> Value:
+        return Value({}, "null")
 
     def property(self, scope: str | None, name: str) -> Value:
         name = _unquoted(name) if name[0] in "'\"[" else str(name)

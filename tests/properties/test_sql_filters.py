@@ -56,7 +56,7 @@ class Literal(str):
 
 
 def literal(value: Any) -> str:
-    return with_parameters("@value", {"value": value})
+    return "null" if value is None else with_parameters("@value", {"value": value})
 
 
 def in_sql(value: Any) -> Any:
@@ -117,7 +117,7 @@ values = st.sampled_from(plain + typed)
 texts = st.sampled_from([str(UUID(int=7)), UUID(int=8).hex, "2026-01-01", "2026-01-01T00:00:00Z"])
 patterns = st.text(st.sampled_from("xy%_.'1\n"), max_size=4)
 columns = names.map(lambda name: Meaning(name if name.isalnum() else f"[{name}]", lambda has: has.get(name)))
-constants = (values | texts).map(lambda value: Meaning(literal(value), lambda has: in_sql(value)))
+constants = (values | texts | st.none()).map(lambda value: Meaning(literal(value), lambda has: in_sql(value)))
 
 
 def arithmetic(operands: st.SearchStrategy[Meaning]) -> st.SearchStrategy[Meaning]:
@@ -214,6 +214,7 @@ def test_a_condition_has_its_truth_value_in_sql(database: Database) -> None:
         ("a >= '2026-01-01' and a < '2026-01-02'", datetime(2026, 1, 1)),  # noqa: DTZ001
         ("a < '2026-01-01T00:00Z' or exists(a)", datetime(2025, 1, 1)),  # noqa: DTZ001
         ("a < '2020-01-01' or exists(a)", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("übung is null and ähnlich_1 is null and a = 7", 7),
         ("exists(a) and not a is null", b"x"),
         ("p('a') = property('a') and P ('a') = 7 and exists(p('a')) and p is null", 7),
     ],
@@ -229,3 +230,16 @@ def test_two_literals_are_compared_as_texts(database: Database) -> None:
     with database.connect() as connection:
         given = [to_json_path("'2026-01-01T00:00Z' >= '2026-01-01T01:00+01:00'")]
         assert connection.execute("select pgqueue._satisfies('{}', %s::jsonpath)", given).fetchone() == (False,)
+
+
+def test_null_is_no_property(database: Database) -> None:
+    with database.connect() as connection:
+        message = json.dumps({"application_properties": {"a": 7, "null": 7}})
+        for sql, is_true in {
+            "a = null": False,
+            "a in (8, NULL) or -null < a + null": False,
+            "a = [null]": True,
+        }.items():
+            given = [message, to_json_path(sql)]
+            found = connection.execute("select pgqueue._satisfies(%s::jsonb, %s::jsonpath)", given).fetchone()
+            assert found == (is_true,)
