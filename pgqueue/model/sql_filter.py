@@ -110,7 +110,7 @@ class Condition(NamedTuple):
 
 
 class Value(NamedTuple):
-    """Paths to a value, one for each way to compare it, and conditions that each property in it is there: not null.
+    """Paths to a value, one for each way to compare it, and the path to each property in it.
 
     A property may be of any type, and a path to one that it is not of finds nothing.
     """
@@ -118,7 +118,7 @@ class Value(NamedTuple):
     paths: Mapping[Kind, tuple[str, ...]]
     #: The path in arithmetic, to a number.
     operand: str
-    known: tuple[str, ...] = ()
+    properties: tuple[str, ...] = ()
 
 
 def to_json_path(sql: str) -> str:
@@ -156,8 +156,8 @@ class Translation(Transformer[Any, Any]):
 
     def comparison(self, one: Value, operator: str, other: Value) -> Condition:
         sign = OPERATORS.get(operator, operator)
-        known = (*one.known, *other.known)
-        return Condition(_all(known, _any(one, sign, other)), _all(known, _any(one, OPPOSITE[sign], other)))
+        properties = (*one.properties, *other.properties)
+        return Condition(_all(properties, _any(one, sign, other)), _all(properties, _any(one, OPPOSITE[sign], other)))
 
     def is_in(self, value: Value, among: list[Value]) -> Condition:
         return reduce(self.disjunction, (self.comparison(value, "=", other) for other in among))
@@ -171,23 +171,23 @@ class Translation(Transformer[Any, Any]):
     def is_like(self, value: Value, pattern: str, escape: str | None = None) -> Condition:
         (path,) = value.paths.get("plain", ("null",))
         likes = f'{path} like_regex {json.dumps(_regular_expression(pattern, escape))} flag "s"'
-        return Condition(_all(value.known, likes), _all(value.known, f"!({likes})"))
+        return Condition(_all(value.properties, likes), _all(value.properties, f"!({likes})"))
 
     def is_not_like(self, value: Value, pattern: str, escape: str | None = None) -> Condition:
         return ~self.is_like(value, pattern, escape)
 
     def exists(self, value: Value) -> Condition:
-        (known,) = value.known
-        return Condition(known, f"!({known})")
+        (path,) = value.properties
+        return Condition(_is_not("null", path), f"!({_is_not('null', path)})")
 
     def is_null(self, value: Value) -> Condition:
         return ~self.exists(value)
 
     def arithmetic(self, one: Value, operator: str, other: Value) -> Value:
-        return _number(f"({one.operand} {operator} {other.operand})", *one.known, *other.known)
+        return _number(f"({one.operand} {operator} {other.operand})", *one.properties, *other.properties)
 
     def signed(self, operator: str, value: Value) -> Value:
-        return _number(f"({operator} {value.operand})", *value.known)
+        return _number(f"({operator} {value.operand})", *value.properties)
 
     def text(self, literal: str) -> Value:
         value = _unquoted(literal)
@@ -225,10 +225,10 @@ class Translation(Transformer[Any, Any]):
                 "datetime": (f'{path}."$datetime" ? ({ZONED}).datetime()',),
                 "local": (f'{path}."$datetime" ? (!({ZONED})).datetime()',),
             }
-            return Value(paths, f'{number}.** ? (@.type() != "object").double()', (f"{path} != null",))
+            return Value(paths, f'{number}.** ? (@.type() != "object").double()', (path,))
         if column := SYSTEM.get(name.replace("_", "").lower()):
             path = f'$."{column}"'
-            return Value({"plain": (path,)}, path, (f"{path} != null",))
+            return Value({"plain": (path,)}, path, (path,))
         names = ", ".join(sorted(set(SYSTEM.values())))
         raise InvalidArgumentError(f"an SQL filter compares these system properties: {names}; not sys.{name}")
 
@@ -239,14 +239,20 @@ class Translation(Transformer[Any, Any]):
 PARSER: Final = Lark(GRAMMAR, start="condition", parser="lalr", transformer=Translation(), maybe_placeholders=True)
 
 
-def _all(known: Iterable[str], condition: str) -> str:
-    return f"({' && '.join([*dict.fromkeys(known), condition])})"
+def _all(properties: Iterable[str], condition: str) -> str:
+    """The condition of properties that are known. Of a list, a path would compare each element."""
+    known = [_is_not(kind, path) for path in dict.fromkeys(properties) for kind in ("null", "array")]
+    return f"({' && '.join([*known, condition])})"
+
+
+def _is_not(kind: str, path: str) -> str:
+    return f'{path}.type() != "{kind}"'
 
 
 def _any(one: Value, sign: str, other: Value) -> str:
     """The comparison of two values, of whichever kind they are."""
     kinds = [kind for kind in one.paths if kind in other.paths]
-    if not (one.known or other.known):
+    if not (one.properties or other.properties):
         kinds = kinds[:1]  # two literals are compared as texts, also if they are UUIDs
     pairs = (pair for kind in kinds for pair in product(one.paths[kind], other.paths[kind]))
     compared = dict.fromkeys(f"{left} {sign} {right}" for left, right in pairs) or [UNKNOWN]
@@ -257,8 +263,8 @@ def _datetime(moment: datetime) -> str:
     return f"{json.dumps(moment.isoformat())}.datetime()"
 
 
-def _number(path: str, *known: str) -> Value:
-    return Value({"number": (path,)}, path, known)
+def _number(path: str, *properties: str) -> Value:
+    return Value({"number": (path,)}, path, properties)
 
 
 def _unquoted(literal: str) -> str:

@@ -79,7 +79,7 @@ def compared(operator: str, one: Any, other: Any) -> Truth:
     one, other = (
         each.as_a(against) if isinstance(each, Literal) else each for each, against in ((one, other), (other, one))
     )
-    if one is None or other is None or kind(one) != kind(other):
+    if one is None or other is None or kind(one) != kind(other) or isinstance(one, list):
         return None
     return bool(COMPARISONS[operator](one, other))
 
@@ -114,6 +114,7 @@ typed = [
     datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 1, 0, 0, 5, timezone(timedelta(hours=1))),
 ]  # fmt: skip
 values = st.sampled_from(plain + typed)
+lists: st.SearchStrategy[Any] = st.sampled_from([[], ["x"], [1, None]])
 texts = st.sampled_from([str(UUID(int=7)), UUID(int=8).hex, "2026-01-01", "2026-01-01T00:00:00Z"])
 patterns = st.text(st.sampled_from("xy%_.'1\n"), max_size=4)
 columns = names.map(lambda name: Meaning(name if name.isalnum() else f"[{name}]", lambda has: has.get(name)))
@@ -176,7 +177,7 @@ def combined(conditions: st.SearchStrategy[Meaning]) -> st.SearchStrategy[Meanin
 
 
 conditions = st.recursive(predicates, combined, max_leaves=6)
-properties = st.dictionaries(names, values | st.none(), max_size=4)
+properties = st.dictionaries(names, values | lists | st.none(), max_size=4)
 
 
 def test_a_condition_has_its_truth_value_in_sql(database: Database) -> None:
@@ -215,6 +216,7 @@ def test_a_condition_has_its_truth_value_in_sql(database: Database) -> None:
         ("a < '2026-01-01T00:00Z' or exists(a)", datetime(2025, 1, 1)),  # noqa: DTZ001
         ("a < '2020-01-01' or exists(a)", datetime(2026, 1, 1, tzinfo=UTC)),
         ("übung is null and ähnlich_1 is null and a = 7", 7),
+        ("exists(a) and not a is null", []),
         ("exists(a) and not a is null", b"x"),
         ("p('a') = property('a') and P ('a') = 7 and exists(p('a')) and p is null", 7),
     ],
