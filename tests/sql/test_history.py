@@ -308,6 +308,16 @@ def test_a_day_of_the_ring_that_is_in_use_again_is_not_reclaimed(database: Datab
         assert ann.rows(OUTCOMES) == [(number, "COMPLETED", None)]
 
 
+def test_a_clock_that_goes_back_over_midnight_reclaims_nothing_fresh(database: Database) -> None:
+    with retaining(database) as stage:
+        ann = stage.session("ann")
+        stage.passes(SECOND)
+        settled(ann)
+        stage.passes(-2 * SECOND)
+        ann.table("sweep")
+        assert ann.value(ROWS) == 1
+
+
 def test_after_a_year_without_a_sweep_everything_outdated_is_reclaimed(database: Database) -> None:
     with retaining(database, DAY) as stage:
         ann = stage.session("ann")

@@ -1,5 +1,5 @@
 -- Frees the space of one day of history that no queue retains any more, the first that can be truncated. A day that
--- is being read is left for a later call.
+-- is being read is left for a later call. So is the one that tomorrow has: its rows may be new, when the clock went back over midnight.
 -- Returns  whether a day was reclaimed; with `dry_run`, whether one can be.
 create or replace function pgqueue._reclaim_history(dry_run boolean)
 returns boolean
@@ -13,7 +13,7 @@ declare
 begin
     for outdated in
         select format('pgqueue_history.settled_message_%s', lpad((day % 64)::text, 2, '0'))::regclass
-          from generate_series(today - 63, today - days) as day
+          from generate_series(today - 62, today - days) as day
     loop
         continue when pg_relation_size(outdated) = 0;
         if dry_run then

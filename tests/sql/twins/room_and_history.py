@@ -50,9 +50,15 @@ TWINS = [
     ),
     Twin(
         "_reclaim_history",
-        "today - 63",
+        "today - 62",
         "today - 64",
         test_history.test_a_day_of_the_ring_that_is_in_use_again_is_not_reclaimed,
+    ),
+    Twin(
+        "_reclaim_history",
+        "today - 62",
+        "today - 63",
+        test_history.test_a_clock_that_goes_back_over_midnight_reclaims_nothing_fresh,
     ),
     Twin(
         "_reclaim_history",
