@@ -354,6 +354,20 @@ def test_two_receives_at_once_take_no_slot_twice(database: Database) -> None:
         assert ben.receive() == []
 
 
+def test_a_slot_of_a_priority_that_is_new_is_not_free(database: Database) -> None:
+    with Stage(database, max_concurrent=1) as stage:
+        ann, ben, cho = stage.sessions("ann", "ben", "cho")
+        stage.rewrite("_allowance", "'100ms'", "'1min'")
+        ann.send("a")
+        cho.begin()
+        cho.rows("select from pgqueue.flow for no key update")
+        found = ben.starts(ben.receive)
+        cho.send("urgent", priority=-1)
+        assert len(cho.receive()) == 1
+        cho.commit()
+        assert found.result() == []
+
+
 def test_slots_of_messages_that_are_held_are_looked_up_without_a_lock(database: Database) -> None:
     with Stage(database, max_concurrent=2) as stage:
         ann, ben = stage.sessions("ann", "ben")

@@ -110,6 +110,12 @@ TWINS = [
         "true as is_over",
         test_flow.test_slots_of_messages_that_are_held_are_looked_up_without_a_lock,
     ),
+    Twin(
+        "_slots_taken",
+        "    queue.fresh_lanes := (select known.fresh_lanes from pgqueue.queue as known where known.id = queue.id);\n",
+        "",
+        test_flow.test_a_slot_of_a_priority_that_is_new_is_not_free,
+    ),
     Twin("_due_in", "source.paused_at is not null", "false", test_flow.test_consumers_know_that_a_queue_is_paused),
     Twin(
         "_due_in",
