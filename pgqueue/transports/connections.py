@@ -358,7 +358,7 @@ class PoolSource(NotifyListenerOwner):
 
 
 class OwnPool(PoolSource):
-    """A pool that the client opens at its first use, separately in each process, and again after its loop was closed."""
+    """A pool that the client opens at its first use in each process, and again when its event loop was closed."""
 
     _loop: asyncio.AbstractEventLoop | None = None
 

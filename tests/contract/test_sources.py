@@ -37,6 +37,7 @@ from pgqueue.errors import (
 from pgqueue.flows import Flow
 from pgqueue.testing import Database
 from pgqueue.transports import drive
+from pgqueue.transports.connections import PoolSource
 from pgqueue.transports.dsn import SERVICE, VARIABLES
 from tests.contract.interpreter import meant
 from tests.contract.sources import CALLERS, FACES, KEPT_OPEN, Sources, libpq_variables
@@ -376,14 +377,14 @@ def test_a_wait_for_a_connection_ends_in_an_error_when_the_client_is_closed(shar
 def test_a_client_that_is_closed_during_its_first_call_leaves_no_pool_open(
     shared_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def closing(until: float) -> Flow[None]:
-        yield from original(until)
+    def closing(self: PoolSource, until: float) -> Flow[None]:
+        yield from original(self, until)
         client.close()
 
     client = QueueClient(shared_database.dsn)
     source: Any = client._source
-    original = source._test_connection
-    monkeypatch.setattr(source, "_test_connection", closing)
+    original = PoolSource._test_connection
+    monkeypatch.setattr(PoolSource, "_test_connection", closing)
     with pytest.raises(InvalidStateError, match="the client is closed"):
         client.list_queues()
     assert source._pool.closed

@@ -76,6 +76,22 @@ def test_it_is_sent_and_forwarded_by_one_transaction(database: Database) -> None
         assert bodies(bob) == ["y"]
 
 
+def test_a_replacement_is_forwarded_by_its_send(database: Database) -> None:
+    with chain(database, "a") as (_, ann):
+        later = ann.call("clock") + DAY
+        key = {"queue": "a", "unique_key": "k", "on_conflict": "replace"}
+        for priority in (0, 5):
+            (number,) = ann.send("old", scheduled_enqueue_time=later, **key)
+            assert ann.send("new", priority=priority, **key) == [number]
+            assert bodies(ann) == ["new"]
+            assert one(ann, "q").sequence_number == number
+            ann.call("purge_queue", queue="q")
+        ann.send("old", scheduled_enqueue_time=later, **key)
+        ann.call("alter_queue", queue="q", status="SEND_DISABLED")
+        with refused(QUEUE_DISABLED):
+            ann.send("new", **key)
+
+
 def test_a_batch_is_forwarded_in_its_order_with_its_priorities(database: Database) -> None:
     with chain(database, "a") as (_, ann):
         ann.rows("select pgqueue.send_batch('a', '{1,2,3,4}', priorities => '{0,-1,0,7}')")

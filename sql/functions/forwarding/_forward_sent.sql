@@ -1,6 +1,7 @@
--- Forwards the messages that this transaction has stored in a queue above a number, in batches.
+-- Forwards the messages that this transaction has stored in a queue above a number, in batches, and those that have taken the numbers of
+-- others, which are in the lanes of redelivered messages.
 -- Raises  what pgqueue._forward raises.
-create or replace function pgqueue._forward_sent(source pgqueue.queue, above bigint)
+create or replace function pgqueue._forward_sent(source pgqueue.queue, above bigint, replaced bigint[] default '{}')
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -28,5 +29,11 @@ begin
             perform pgqueue._forward(source, places, 'SENT');
         end loop;
     end loop;
+    if replaced <> '{}' then
+        perform pgqueue._forward(source, array(
+            select place
+              from unnest(replaced) as number
+             cross join lateral unnest(pgqueue._find_message(source, number)) as place), 'SENT');
+    end if;
 end
 $$;

@@ -129,7 +129,8 @@ begin
         perform pgqueue._notify(target);
     end if;
     if target.forward_to is not null then
-        perform pgqueue._forward_sent(target, numbers[1] - 1);
+        perform pgqueue._forward_sent(
+            target, numbers[1] - 1, array(select answer from unnest(answers, replaces) as sent (answer, is_new) where is_new));
     end if;
     if answers = numbers then
         return numbers;

@@ -20,6 +20,12 @@ TWINS = [
     Twin("_move_to_queue", "coalesce(hops, 0) + 1", "null", test_forwarding.test_a_fifth_hop_is_not_made),
     Twin("_forward", "hops >= 4", "hops >= 5", test_forwarding.test_a_fifth_hop_is_not_made),
     Twin(
+        "_forward_sent",
+        "if replaced <> '{}' then",
+        "if false then",
+        test_forwarding.test_a_replacement_is_forwarded_by_its_send,
+    ),
+    Twin(
         "_forward_dead_letters",
         "hops >= 4",
         "hops >= 5",
