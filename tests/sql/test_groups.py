@@ -629,6 +629,23 @@ def test_a_receive_that_is_rolled_back_frees_its_slots_and_its_tokens(database: 
         assert bodies(bob) == [1]
 
 
+@pytest.mark.parametrize("before", ["    select array_agg(place)", "    with gone as ("])
+def test_a_sweep_does_not_forget_the_slots_of_a_group_in_use(database: Database, before: str) -> None:
+    with Stage(database, max_concurrent_per_group=1) as stage:
+        ann, bob, gate = stage.sessions("ann", "bob", "gate")
+        ann.send(0, session_id="a")
+        bob.complete(*bob.receive())
+        stage.rewrite("_forget_sessions", before, f"    perform pg_advisory_xact_lock_shared(7);\n{before}")
+        gate.rows("select pg_advisory_lock(7)")
+        swept = ann.starts(lambda: ann.rows("select from pgqueue.sweep(thorough => true)"))
+        gate.send(1, 2, session_id="a")
+        found = bodies(bob)
+        gate.rows("select pg_advisory_unlock(7)")
+        swept.result()
+        gate.send(3, session_id="a")
+        assert found + bodies(bob) + bodies(bob) == [1]
+
+
 def test_receive_and_delete_takes_no_slot_for_long(database: Database) -> None:
     with Stage(database, max_concurrent_per_group=1) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.sql import test_resolving, test_session_messages, test_sessions, test_several_sessions, test_waiting_sessions
+from functools import partial
+
+from tests.sql import (
+    test_groups,
+    test_resolving,
+    test_session_messages,
+    test_sessions,
+    test_several_sessions,
+    test_waiting_sessions,
+)
 from tests.sql.twins.twin import Twin
 
 LOST = test_sessions.test_messages_of_a_lost_session_come_again_in_their_order
@@ -92,6 +101,14 @@ TWINS = [
         "(horizon = 0 or horizon_taken_at not between",
         "(horizon = 0 or false and horizon_taken_at not between",
         test_waiting_sessions.test_an_empty_session_is_remembered_that_has_read_much,
+    ),
+    Twin(
+        "_forget_sessions",
+        " join unnest(session_ids) as empty (id) using (id)",
+        "",
+        partial(
+            test_groups.test_a_sweep_does_not_forget_the_slots_of_a_group_in_use, before="    select array_agg(place)"
+        ),
     ),
     Twin(
         "_free_sessions",
