@@ -828,6 +828,19 @@ def test_a_message_waits_for_the_end_of_one_batch_only(database: Database) -> No
         assert sent(ann) == ["then"]
 
 
+def test_a_message_that_waits_for_another_batch_has_left_the_first(database: Database) -> None:
+    with staged(database) as stage:
+        ann = stage.session("ann")
+        batch = filled(ann)
+        then = ann.value("select sequence_number from pgqueue.batch_counts(%(batch)s)", batch=batch)
+        ann.call("reschedule", queue="end", sequence_number=then, at=ann.call("batch_end"))
+        other = ann.call("create_batch", queue="end", sequence_number=then)
+        ann.complete(*ann.receive())
+        assert (sent(ann), is_finished(ann, batch)) == ([], True)
+        close(ann, other)
+        assert sent(ann) == ["then"]
+
+
 def test_a_message_that_waits_for_a_batch_of_an_earlier_version_is_sent(database: Database) -> None:
     with staged(database) as stage:
         ann = stage.session("ann")

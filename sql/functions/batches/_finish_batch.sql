@@ -20,8 +20,8 @@ begin
     end if;
     perform pgqueue._use(target);
     perform pgqueue._delete_scheduled(
-        target, pgqueue._lock_held(target.id, case when failed then batch.sequence_number else batch.failure_number end), 'CANCELLED');
-    places := pgqueue._lock_held(target.id, case when failed then batch.failure_number else batch.sequence_number end);
+        target, pgqueue._lock_held(target.id, case when failed then batch.sequence_number else batch.failure_number end, batch.id), 'CANCELLED');
+    places := pgqueue._lock_held(target.id, case when failed then batch.failure_number else batch.sequence_number end, batch.id);
     with due as (
         update pgqueue.scheduled_message
            set enqueued_time = pgqueue.clock(), scheduled_enqueue_time = pgqueue.clock(), expires_at = pgqueue.clock() + time_to_live

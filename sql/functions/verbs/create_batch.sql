@@ -17,22 +17,22 @@ declare
     target pgqueue.queue := pgqueue._find_queue(queue, 'SEND');
     number bigint;
     places tid[];
-    new_id uuid;
+    new_id uuid := gen_random_uuid();
 begin
     foreach number in array array[create_batch.sequence_number] || array_remove(array[on_failure], null) loop
-        places := pgqueue._lock_held(target.id, number, is_taken => false);
+        places := pgqueue._lock_held(target.id, number);
         if places = '{}' then
             perform pgqueue._refuse(
                 'PQ006', format('no message %s of queue %I waits for the end of a batch that is not created yet', number, target.name),
                 'Schedule it for pgqueue.batch_end() before, in the same transaction, and not as a duplicate of another one.');
         end if;
         update pgqueue.scheduled_message
-           set scheduled_enqueue_time = pgqueue.batch_end() + interval '1 microsecond'       -- see pgqueue._lock_held
+           set scheduled_enqueue_time = pgqueue.batch_end()                                  -- see pgqueue._lock_held
+                                        + interval '1 microsecond' * (1 + ('x' || left(new_id::text, 8))::bit(32)::bigint)
          where ctid = any (places);
     end loop;
-    insert into pgqueue.batch (queue_id, sequence_number, failure_number, created_at)
-    values (target.id, create_batch.sequence_number, on_failure, pgqueue.clock())
-    returning id into new_id;
+    insert into pgqueue.batch (id, queue_id, sequence_number, failure_number, created_at)
+    values (new_id, target.id, create_batch.sequence_number, on_failure, pgqueue.clock());
     insert into pgqueue.batch_stripe (batch_id, stripe)
     select id, generate_series(0, open_stripes - 1) from pgqueue.batch where id = new_id;
     return new_id;

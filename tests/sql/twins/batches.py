@@ -131,14 +131,20 @@ TWINS = [
     Twin("_finish_batch", "batch.failure_number is not null and exists", "false and exists", dead_lettered),
     Twin(
         "_lock_held",
-        "and scheduled_enqueue_time between pgqueue.batch_end()"
-        " and pgqueue.batch_end() + interval '1 microsecond' * is_taken::integer",
+        "and scheduled_enqueue_time in (\n               pgqueue.batch_end(), "
+        "pgqueue.batch_end() + interval '1 microsecond' * (1 + ('x' || left(batch::text, 8))::bit(32)::bigint))",
         "",
         test_batches.test_a_continuation_that_is_rescheduled_is_sent_at_that_time,
     ),
     Twin(
         "_lock_held",
-        " * is_taken::integer",
+        "and scheduled_enqueue_time in (",
+        "and scheduled_enqueue_time >= least(",
+        test_batches.test_a_message_that_waits_for_another_batch_has_left_the_first,
+    ),
+    Twin(
+        "create_batch",
+        "+ interval '1 microsecond' * (1 + ('x' || left(new_id::text, 8))::bit(32)::bigint)",
         "",
         test_batches.test_a_message_waits_for_the_end_of_one_batch_only,
     ),
