@@ -6,8 +6,8 @@ import asyncio
 import threading
 from collections.abc import Generator
 
-from pgqueue.model.calls import call_in
 from pgqueue.model.lock_lost import LockLostFlag
+from pgqueue.transports import call_in
 
 Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 

@@ -162,7 +162,7 @@ async def _empty(outbox: Outbox, flusher: Flusher, arrived: asyncio.Event) -> No
     try:
         await adrive(flusher.run(wait))
     except BaseException as failure:
-        outbox.fail(failure)  # whatever it is, no caller may wait for ever
+        outbox.fail(failure)  # no caller may wait for ever
         if not isinstance(failure, Exception):
             raise
 

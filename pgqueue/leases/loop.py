@@ -22,7 +22,7 @@ from pgqueue.errors import (
 )
 from pgqueue.flows import Flow
 from pgqueue.model.backoff import AFTER_FAILURES, by_chance
-from pgqueue.model.calls import call_in
+from pgqueue.transports import call_in
 
 #: Errors that do not pass by themselves: they end the worker.
 FATAL = (AccessDeniedError, InvalidArgumentError, QueueNotFoundError, SchemaVersionError)

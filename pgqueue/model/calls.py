@@ -1,12 +1,10 @@
-"""Callables of an application, whose work must be done when the call returns; and calls into an event loop."""
+"""Checks of callables that an application passes in: their work must be done when the call returns."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import typing
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
@@ -97,9 +95,3 @@ def namespace_of(function: Any) -> dict[str, Any]:
         function = type(function).__call__
     namespace: dict[str, Any] = getattr(function, "__globals__", {})
     return namespace
-
-
-def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
-    """Call it in the event loop soon, from any thread; in a loop that is closed nobody waits for it any more."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(function)

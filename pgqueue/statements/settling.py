@@ -169,7 +169,7 @@ def resolve(lock: Lock, transaction_id: TransactionId | None, locked_until: date
 
 
 def in_progress(transaction_id: TransactionId) -> Statement[bool]:
-    """Returns whether the transaction goes on, which any role may ask: on its own connection it is the one open there."""
+    """Returns whether the transaction goes on, as any role may ask. Its own connection is in it then."""
     return Statement(
         "select pg_catalog.pg_xact_status(%(transaction_id)s::text::xid8) = 'in progress'",
         {"transaction_id": transaction_id},

@@ -34,6 +34,7 @@ from pgqueue.transports.drivers.shared import SharedConnection
 from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.in_schema import begun_in, shared_in, source_in
 from pgqueue.transports.one_shot import ask_once
+from pgqueue.transports.wake_signals import call_in
 
 if TYPE_CHECKING:
     from pgqueue.transports.alchemy import EngineSource
@@ -44,6 +45,7 @@ __all__ = [
     "adrive",
     "ask_once",
     "begin",
+    "call_in",
     "deadline",
     "drive",
     "leave_blocks",

@@ -6,10 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-
-from pgqueue.model.calls import call_in
 
 Callback = Callable[[], object]
 
@@ -19,6 +17,12 @@ RECENTLY = 1.0
 
 #: In seconds: how long the client listens for lost locks after the last message was locked.
 LINGERS = 60.0
+
+
+def call_in(loop: asyncio.AbstractEventLoop, function: Callback) -> None:
+    """Call a function in the event loop soon, from any thread; not in a loop that is closed, where none waits."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function)
 
 
 class LossSignal:

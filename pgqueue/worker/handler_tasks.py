@@ -17,10 +17,9 @@ from typing import Any
 from pgqueue.errors import HandlerTimeoutError
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Ahead, Chain
-from pgqueue.model.calls import call_in
 from pgqueue.model.context import call_on_fault
 from pgqueue.model.handler import Handler
-from pgqueue.transports import adrive
+from pgqueue.transports import adrive, call_in
 from pgqueue.worker.chainable import Chainable, together
 from pgqueue.worker.execution import Failures, HandlerCancelledError, HandlerSpec, execute, execute_together
 from pgqueue.worker.service import QueueService, Stuck
