@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -101,34 +100,6 @@ def test_until_it_is_settled_an_unsettled_message_has_its_key(database: Database
         assert send(ann, "second", unique_scope="unsettled") == first
         ann.settle(settle, message, **SETTLED_WITH.get(settle, {}))
         assert (send(ann, "third", unique_scope="unsettled") != first) is is_free
-
-
-@pytest.mark.parametrize("time_to_live", [None, SECOND], ids=["the last delivery", "expired"])
-def test_an_unsettled_message_has_its_key_while_its_late_handler_runs(
-    database: Database, time_to_live: timedelta | None
-) -> None:
-    with Stage(database, max_delivery_count=9 if time_to_live else 1) as stage:
-        ann, bob = stage.sessions("ann", "bob")
-        first = send(ann, "first", unique_scope="unsettled", time_to_live=time_to_live)
-        message = received(ann)
-        ann.begin()
-        ann.settle("pin", message)
-        stage.passes(LOCK_DURATION)
-        assert send(bob, "second", unique_scope="unsettled") == first
-        ann.complete(message)
-        ann.commit()
-        assert send(bob, "third", unique_scope="unsettled") != first
-
-
-def test_an_expired_message_that_a_receive_deletes_has_no_key(database: Database) -> None:
-    with Stage(database) as stage:
-        ann, bob = stage.sessions("ann", "bob")
-        first = send(ann, "first", time_to_live=SECOND)
-        stage.passes(SECOND)
-        ann.begin()
-        assert ann.receive() == []
-        assert send(bob, "second", unique_scope="unsettled") != first
-        ann.commit()
 
 
 def test_a_message_that_comes_back_waits_again_beside_the_one_that_was_sent_meanwhile(database: Database) -> None:
