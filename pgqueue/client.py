@@ -182,7 +182,7 @@ class QueueClient:
 
         Raises:
             QueueNotFoundError: no queue has this name.
-            InvalidArgumentError: another queue forwards to it; nothing was deleted.
+            InvalidArgumentError: another queue forwards to it.
         """
         drive(flows.drop(name, self._source))
 
@@ -323,7 +323,7 @@ class QueueClient:
 
         Raises:
             TopicNotFoundError: no topic has this name.
-            InvalidArgumentError: another queue forwards to a subscription; nothing was deleted.
+            InvalidArgumentError: another queue forwards to a subscription.
         """
         drive(publishing.drop_topic(name, self._source))
 
@@ -387,7 +387,7 @@ class QueueClient:
         Raises:
             TopicNotFoundError: no topic has this name.
             QueueNotFoundError: the topic has no such subscription.
-            InvalidArgumentError: another queue forwards to it; nothing was deleted.
+            InvalidArgumentError: another queue forwards to it.
         """
         drive(publishing.drop_subscription(topic, name, self._source))
 

@@ -185,7 +185,7 @@ class QueueClient:
 
         Raises:
             QueueNotFoundError: no queue has this name.
-            InvalidArgumentError: another queue forwards to it; nothing was deleted.
+            InvalidArgumentError: another queue forwards to it.
         """
         await adrive(flows.drop(name, self._source))
 
@@ -328,7 +328,7 @@ class QueueClient:
 
         Raises:
             TopicNotFoundError: no topic has this name.
-            InvalidArgumentError: another queue forwards to a subscription; nothing was deleted.
+            InvalidArgumentError: another queue forwards to a subscription.
         """
         await adrive(publishing.drop_topic(name, self._source))
 
@@ -392,7 +392,7 @@ class QueueClient:
         Raises:
             TopicNotFoundError: no topic has this name.
             QueueNotFoundError: the topic has no such subscription.
-            InvalidArgumentError: another queue forwards to it; nothing was deleted.
+            InvalidArgumentError: another queue forwards to it.
         """
         await adrive(publishing.drop_subscription(topic, name, self._source))
 

@@ -151,8 +151,8 @@ def resolve(message: LockedMessage) -> Flow[ReceiveState]:
     """Ask the database for the outcome of a settlement in doubt.
 
     While its transaction is still open, it is asked on that connection, so that no second one is needed. If that
-    connection turns out to be lost, or to be in another transaction, as one of a pool may be, or the transaction to
-    have failed, or its id is unknown, the client's source is asked. Without the id, the transaction itself could not
+    connection turns out to be lost, or to be in a later transaction, which may be another caller's, or the transaction
+    to have failed, or its id is unknown, the client's source is asked. Without the id, the transaction itself could not
     decide that: it does not see what a rollback will undo.
     """
     if is_open(message.context):
@@ -164,8 +164,11 @@ def _ask(question: Question, source: Executor, transaction: Shared | None) -> Fl
     statement = question.statement()
     if transaction is not None and transaction.is_open and question.transaction_id is not None:
         try:
-            if (yield from transaction.execute(settling.in_progress(question.transaction_id))):
-                return question.answer((yield from transaction.execute(statement)))
+            match (yield from transaction.execute(settling.transaction_status(question.transaction_id))):
+                case "aborted" as undone:
+                    return question.answer(undone)
+                case "in progress":
+                    return question.answer((yield from transaction.execute(statement)))
         except (ConnectionLostError, TransactionRequiredError) as failure:
             logger.debug("the transaction cannot be asked any more; another connection is: %s", failure)
     question.answer((yield from source.execute(statement)))

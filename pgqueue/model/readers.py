@@ -188,19 +188,19 @@ def _names_of(kind: Any) -> frozenset[str] | None:
 def _any_of(kinds: Sequence[tuple[Reader, frozenset[str] | None]], value: Any) -> Any:
     """The first that fits; if that is a dataclass without some of the fields, rather a later one that has them all."""
     complaints: list[InvalidValueError] = []
-    lossy = None
+    made: list[Any] = []
     for read, names in kinds:
-        if lossy is None or names is not None:
-            try:
-                made = read(value)
-            except InvalidValueError as error:
-                complaints.append(error)
-                continue
-            if names is None or names.issuperset(value):
-                return made
-            lossy = lossy or [made]
-    if lossy is not None:
-        return lossy[0]
+        if made and not (names is not None and names.issuperset(value)):
+            continue
+        try:
+            made.append(read(value))
+        except InvalidValueError as error:
+            complaints.append(error)
+            continue
+        if names is None or names.issuperset(value):
+            return made[-1]
+    if made:
+        return made[0]
     raise InvalidValueError(
         ", and ".join(map(str, complaints)), rule=", and ".join(each.without_value for each in complaints)
     )

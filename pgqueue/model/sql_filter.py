@@ -90,7 +90,7 @@ SYSTEM: Final = {"label": "subject", **{column.name.replace("_", ""): column.nam
 Kind: TypeAlias = Literal["plain", "number", "uuid", "datetime", "local"]
 
 #: The condition of a datetime that it has a zone.
-ZONED: Final = '@ like_regex "T.*[Z+-]"'
+ZONED: Final = '@ like_regex "[T ].*[Z+-]"'
 
 #: The condition of values that are of different kinds.
 UNKNOWN: Final = "(null != null)"

@@ -168,13 +168,9 @@ def resolve(lock: Lock, transaction_id: TransactionId | None, locked_until: date
     return call("select pgqueue.resolve(…)", scalar, known)
 
 
-def in_progress(transaction_id: TransactionId) -> Statement[bool]:
-    """Returns whether the transaction goes on, as any role may ask. Its own connection is in it then."""
-    return Statement(
-        "select pg_catalog.pg_xact_status(%(transaction_id)s::text::xid8) = 'in progress'",
-        {"transaction_id": transaction_id},
-        scalar,
-    )
+def transaction_status(transaction_id: TransactionId) -> Statement[str | None]:
+    """Returns the status of a transaction, as any role may ask."""
+    return Statement("select pg_catalog.pg_xact_status(%(id)s::text::xid8)", {"id": transaction_id}, scalar)
 
 
 def resolve_batch(

@@ -253,6 +253,7 @@ class PoolSource(NotifyListenerOwner):
     def execute(self, statement: Statement[T]) -> Flow[T]:
         until = self._deadlines.begin(statement)
         connection = yield from self._take(until)
+        give_back = partial(self._pool.putconn, connection)
         try:
             restore = not connection.autocommit
             if restore:
@@ -272,7 +273,7 @@ class PoolSource(NotifyListenerOwner):
                 if restore and not connection.closed:
                     yield partial(connection.set_autocommit, False)
         finally:
-            yield partial(self._pool.putconn, connection)
+            yield give_back
 
     def begin(self) -> Flow[Begun]:
         connection = yield from self._take(self._deadlines.begin())
@@ -368,18 +369,22 @@ class OwnPool(PoolSource):
         self._closed_text = closed_text
 
     def _take(self, until: float = inf) -> Flow[AnyConnection]:
-        if isinstance(self._pool, psycopg_pool.AsyncConnectionPool):
-            if self._loop is not None and self._loop.is_closed() and not self._is_closed:
-                self._leave_closed_loop()
+        self._leave_closed_loop()
+        if not self._opened and isinstance(self._pool, psycopg_pool.AsyncConnectionPool):
             self._loop = asyncio.get_running_loop()
         return (yield from super()._take(until))
 
+    def close(self) -> Flow[None]:
+        self._leave_closed_loop()
+        yield from super().close()
+
     def _leave_closed_loop(self) -> None:
-        """Its connections are whole, but the tasks that make new ones have died with the loop."""
-        for connection in self._pool._pool:  # noqa: SLF001 - close() would wait for these tasks
-            connection.pgconn.finish()
-        self._pool._closed = True  # noqa: SLF001
-        self._pool, self._opened = self._make(), False
+        """Leave a pool whose event loop was closed: the tasks that make its connections have died with it."""
+        if self._loop is not None and self._loop.is_closed() and not self._is_closed:
+            for connection in self._pool._pool:  # noqa: SLF001 - close() would wait for these tasks
+                connection.pgconn.finish()
+            self._pool._closed = True  # noqa: SLF001
+            self._pool, self._opened, self._loop = self._make(), False, None
 
     def reset_after_fork(self) -> None:
         super().reset_after_fork()

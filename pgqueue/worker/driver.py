@@ -84,8 +84,10 @@ class Driver:
         """End the threads beside the services, and close all connections."""
         with transports.until(time.monotonic() + LAST_CLOSES):
             self._background.close()
-            yield from self._pool.close()
-            yield from self._close_transactions()
+            try:
+                yield from self._pool.close()
+            finally:
+                yield from self._close_transactions()
 
     def stop(self) -> None:
         """Safe to call from any thread, and from a signal handler."""

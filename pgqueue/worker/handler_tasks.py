@@ -147,10 +147,12 @@ class HandlerTasks:
         """Cancel all tasks that still run."""
         for task in self._running:
             task.cancel()
-        if self._running:
-            await asyncio.wait(self._running, timeout=1)
-        for thread in self._threads:
-            thread.end()
+        try:
+            if self._running:
+                await asyncio.wait(self._running, timeout=1)
+        finally:
+            for thread in self._threads:
+                thread.end()
 
     def _start_tasks(self) -> None:
         while self._messages and len(self._running) < self._options.concurrency:

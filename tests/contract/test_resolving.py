@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 
 import psycopg
 import psycopg_pool
 import pytest
 
+import pgqueue
 from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState
 from pgqueue.errors import MessageAlreadySettledError
 from pgqueue.testing import Database
@@ -141,6 +143,22 @@ def test_a_connection_that_its_pool_has_lent_to_another_is_not_asked(database: D
             connection.execute("set local role pg_monitor")  # which has no right in pgqueue
             assert received.resolve() is ReceiveState.COMPLETED
             assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_a_settlement_that_a_savepoint_has_undone_takes_no_second_connection(database: Database) -> None:
+    with psycopg_pool.ConnectionPool(database.dsn, min_size=1, max_size=1) as pool, QueueClient(pool) as client:
+        client.create_queue("orders")
+        queue = client.queue("orders")
+        queue.send(Message(1))
+        (received,) = queue.receive()
+        with pool.connection(timeout=10) as connection, connection.transaction():
+            with suppress(ZeroDivisionError), connection.transaction():
+                received.complete(transaction=connection)
+                raise ZeroDivisionError
+            with pgqueue.deadline(timedelta(seconds=10)):
+                assert received.resolve() is ReceiveState.RECEIVED
+                received.complete(transaction=connection)
+        assert received.state is ReceiveState.COMPLETED
 
 
 def test_a_pool_whose_sessions_the_server_has_ended_answers(database: Database) -> None:

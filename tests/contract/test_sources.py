@@ -396,6 +396,9 @@ def test_a_client_is_used_in_one_event_loop_after_another(database: Database) ->
     async def send(name: str) -> list[str]:
         await client.create_queue(name)
         await asyncio.gather(*(client.queue(name).send(Message(body)) for body in range(3)))
+        (received,) = await client.queue(name).receive()
+        async with received.transaction() as transaction:
+            await received.complete(transaction=transaction)
         return [queue.name for queue in await client.list_queues()]
 
     assert asyncio.run(send("a")) == ["a"]
@@ -403,6 +406,7 @@ def test_a_client_is_used_in_one_event_loop_after_another(database: Database) ->
         others = "select pg_terminate_backend(pid, 20000) from pg_stat_activity where pid <> pg_backend_pid()"
         observer.execute(others + " and datname = current_database() and backend_type = 'client backend'")
     assert asyncio.run(send("b")) == ["a", "b"]
+    asyncio.run(client.close())
 
 
 def test_connections_beside_an_engine_lead_where_its_own_do(shared_database: Database) -> None:

@@ -45,6 +45,11 @@ class Refund:
     amount: Decimal
 
 
+class Strict(Refund):
+    def __post_init__(self) -> None:
+        raise ZeroDivisionError
+
+
 class Model(pydantic.BaseModel):
     number: int = pydantic.Field(ge=0, alias="No")
     placed_at: datetime | None = None
@@ -117,6 +122,12 @@ def test_a_receive_hands_out_what_fits_and_dead_letters_the_rest(either: World) 
     assert letter.dead_letter_error_description == complaint
     assert letter.last_error is not None
     assert letter.last_error.type.endswith("InvalidValueError")
+
+
+def test_a_type_that_has_no_more_of_the_body_than_the_first_that_fits_is_not_made(either: World) -> None:
+    either.send({"number": 7, "amount": "1", "note": "more than both have"})
+    (received,) = typed(either, Refund | Strict).receive()
+    assert received.body == Refund(7, Decimal(1))
 
 
 def test_a_receive_waits_on_behind_an_invalid_message(either: World) -> None:

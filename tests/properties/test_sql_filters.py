@@ -234,6 +234,15 @@ def test_two_literals_are_compared_as_texts(database: Database) -> None:
         assert connection.execute("select pgqueue._satisfies('{}', %s::jsonpath)", given).fetchone() == (False,)
 
 
+@pytest.mark.parametrize("written", ["2026-06-01 12:00:00+00", "2026-06-01T12:00:00-01:00"])
+def test_a_datetime_that_sql_has_written_has_its_zone(database: Database, written: str) -> None:
+    message = json.dumps({"application_properties": {"at": {"$datetime": written}}})
+    with database.connect() as connection:
+        given = [message, to_json_path("at < '2027-01-01T00:00:00+00:00' and at > '2026-01-01'")]
+        found = connection.execute("select pgqueue._satisfies(%s::jsonb, %s::jsonpath)", given).fetchone()
+        assert found == (True,)
+
+
 def test_null_is_no_property(database: Database) -> None:
     with database.connect() as connection:
         message = json.dumps({"application_properties": {"a": 7, "null": 7}})

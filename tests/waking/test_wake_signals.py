@@ -81,6 +81,7 @@ def test_a_waiting_receiver_is_woken_long_before_its_next_poll(
 def test_a_notification_of_a_stranger_does_not_end_the_listener(
     client: QueueClient, database: Database, channel: str, number: str
 ) -> None:
+    client.update_queue("q", result_retention=LONG)
     queue = client.queue("q")
     queue.send(Message("locked"))
     (held,) = queue.receive()

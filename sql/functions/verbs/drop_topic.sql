@@ -17,6 +17,7 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_topic(topic);
     end if;
+    update pgqueue.forwarding_change set changed_at = pgqueue.clock();     -- one after the other, as in pgqueue._set_forwarding
     update pgqueue.queue                                       -- the subscriptions may forward to each other
        set forward_to = null, forward_dead_lettered_messages_to = null
      where id in (select queue_id from pgqueue.subscription where topic_id = dropped)

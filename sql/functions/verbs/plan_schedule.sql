@@ -37,7 +37,7 @@ begin
         perform pgqueue._refuse_argument('due_times', 'times at least a second apart', due_times::text);
     end if;
     ahead := array(select due from unnest(due_times) as due where due > moment order by due);
-    if not is_complete and ahead = '{}' then
+    if not is_complete and ahead = '{}' and moment < any (known.next_due || known.later) then
         return;                          -- computed long ago: those that another one has stored since are kept
     end if;
     known.plan_at    := case when not is_complete
