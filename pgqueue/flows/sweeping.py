@@ -14,10 +14,13 @@ def sweep(source: Executor, *, dry_run: bool, thorough: bool = False) -> Flow[Sw
     report = SweepReport()
     if not dry_run:
         yield from schedules.plan(source)
-    more = True
-    while more:
-        batch = sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run, thorough=thorough)
-        swept = yield from source.execute(batch)
-        report += swept.report
-        more = swept.more
+    for queues in (yield from source.execute(sweeping.queues_to_sweep())):
+        more = True
+        while more:
+            batch = sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run, thorough=thorough, queues=queues)
+            swept = yield from source.execute(batch)
+            if swept.is_refused:
+                return report
+            report += swept.report
+            more = swept.more
     return report

@@ -31,15 +31,9 @@ ESTIMATES: Final = columns_of(QueueRuntimeProperties)
 
 COUNTS: Final = ESTIMATES.removesuffix(", is_exact")
 
-#: The first of these queues that others forward to, and those others.
 FORWARDING: Final = """
-select quote_ident(target), string_agg(quote_ident(name), ', ' order by name)
-  from unnest(%(queues)s::text[]) as target
-  join pgqueue.queue_settings() on target in (forward_to, forward_dead_lettered_messages_to)
- where name <> all (%(queues)s::text[])
- group by target
- order by target
- limit 1"""
+select name, pg_catalog.quote_ident(name), forward_to, forward_dead_lettered_messages_to
+  from pgqueue.queue_settings()"""
 
 UNSET: Final[dict[str, Any]] = {setting.name: setting.removal for setting in TABLE if setting.removal is not None}
 """The values that unset a setting, where null keeps it as it is."""
@@ -92,13 +86,17 @@ def check_droppable(names: Sequence[str]) -> Statement[None]:
     """Refuse queues that others forward to, as pgqueue.drop_queue and pgqueue.drop_topic do."""
 
     def read(rows: Sequence[Row]) -> None:
-        for target, sources in rows:
-            raise InvalidArgumentError(
-                f"queue {target} cannot be dropped: others forward to it: {sources}. Set their forward_to or"
-                " forward_dead_lettered_messages_to to another queue or to None with client.update_queue."
-            )
+        quoted = {name: quoted for name, quoted, *_ in rows}
+        for target in names:
+            sources = [quoted[name] for name, _, *targets in rows if target in targets and name not in names]
+            if sources:
+                raise InvalidArgumentError(
+                    f"queue {quoted[target]} cannot be dropped: others forward to it: {', '.join(sources)}. Set their"
+                    " forward_to or forward_dead_lettered_messages_to to another queue or to None with"
+                    " client.update_queue."
+                )
 
-    return Statement(FORWARDING, {"queues": list(names)}, read)
+    return Statement(FORWARDING, {}, read)
 
 
 def purge_queue(name: str, *, max_messages: int) -> Statement[int]:

@@ -405,6 +405,7 @@ SIGNATURES: Final[Mapping[str, Mapping[str, LiteralString]]] = {
     "queue_counts": {"queue": "text"},
     "queue_estimates": {"pages": "integer"},
     "queue_settings": {"queue": "text"},
+    "queues_to_sweep": {},
     "receive": {
         "queue": "text",
         "max_messages": "integer",
@@ -577,7 +578,7 @@ SIGNATURES: Final[Mapping[str, Mapping[str, LiteralString]]] = {
         "binary_state": "bytea",
     },
     "stage": {"queue": "text", "job": "text", "part": "text", "columns": "text[]"},
-    "sweep": {"max_messages": "integer", "dry_run": "boolean", "thorough": "boolean"},
+    "sweep": {"max_messages": "integer", "dry_run": "boolean", "thorough": "boolean", "queues": "text[]"},
     "sweep_all": {"max_messages": "integer", "lasts": "interval"},
     "take_sample": {"max_queues": "integer"},
     "take_turn": {"queue": "text"},

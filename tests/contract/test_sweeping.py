@@ -59,6 +59,27 @@ def test_an_expired_message_is_removed_without_a_receive(own: World) -> None:
     assert own.found() == []
 
 
+def test_each_of_many_queues_is_swept_once(either: World) -> None:
+    either.run("select pgqueue.create_queue('many-' || number) from generate_series(1, 1000) as number")
+    either.run("select pgqueue.send(name, '1', time_to_live => '1 second') from pgqueue.queues where name ~ 'many'")
+    either.client.create_schedule("s", queue=either.name, message=Message("a"), every=MINUTE)
+    either.move_clock(2 * MINUTE)
+    for dry_run in (True, False):
+        report = either.client.sweep(dry_run=dry_run)
+        assert (report.expired, report.activated) == (1000, 1)
+    assert either.client.sweep() == SweepReport()
+
+
+def test_a_sweep_ends_while_another_one_runs(either: World) -> None:
+    either.run("select pgqueue.create_queue('many-' || number) from generate_series(1, 1000) as number")
+    either.queue.send(Message("brief", time_to_live=SECOND))
+    either.move_clock(2 * SECOND)
+    with either.database.connect() as other:
+        other.execute("select pgqueue.sweep(queues => '{}')")
+        assert either.client.sweep() == SweepReport()
+    assert either.client.sweep().expired == 1
+
+
 def test_a_message_in_work_is_left_alone(either: World) -> None:
     either.client.update_queue(either.name, max_delivery_count=1)
     received = either.locked()

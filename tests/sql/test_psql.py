@@ -59,6 +59,7 @@ select pgqueue.abandon('orders', :poison_sequence_number, :'poison_lock_token');
 select pgqueue.alter_queue('orders', max_delivery_count => 1);
 select sequence_number, state from pgqueue.messages;
 select * from pgqueue.sweep();
+select count(*) from pgqueue.queues_to_sweep();
 call pgqueue.sweep_all();
 select count(*) from pgqueue.receive('orders');
 select sequence_number, dead_letter_reason from pgqueue.dead_letters;
@@ -310,7 +311,7 @@ def test_an_order_is_sent_received_and_completed_in_one_transaction_with_its_eff
 
 def test_trouble_is_put_aside_looked_at_and_put_right(database: Database) -> None:
     assert psql(database, TROUBLE) == [
-        "t", "3", "t", "t", "", "3|1|Slow", "3", "", "", "1|EXHAUSTED", "orders|0|1|0|0|0|0|0|0|f", "0",
+        "t", "3", "t", "t", "", "3|1|Slow", "3", "", "", "1|EXHAUSTED", "orders|0|1|0|0|0|0|0|0|f", "1", "0",
         "1|MaxDeliveryCountExceeded", "2|Unreadable", "1", "2", "1", "f", "1", "3", '1|"poison"', "1", "0", "", "0",
     ]  # fmt: skip
 

@@ -404,6 +404,7 @@ def keep_going(by: Superuser, clock: Clock) -> None:
         by.call("take_turn", "q")
         by.call("sweep", 50)
         by.call("sweep", None, True)
+        by.call("queues_to_sweep")
         by.procedure("sweep_all")
     by.connection.execute("select pg_catalog.setval('pgqueue.sequence_number', 1)")
     for _ in range(3):

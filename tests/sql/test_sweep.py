@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import psycopg
@@ -32,6 +33,9 @@ select (select array_agg(message order by sequence_number) from pgqueue.message)
        (select array_agg(progress order by queue_id, lane) from pgqueue.progress)::text"""
 
 DEAD = "select sequence_number from pgqueue.dead_letters where dead_letter_reason = 'MaxDeliveryCountExceeded'"
+
+#: The answer while another one sweeps.
+REFUSED = [(None, 0, 0, 0, 0, 0, 0, 0, 0, None)]
 
 THE_LOCK = "not pgqueue._only_one('pgqueue.sweep_lock')"
 
@@ -255,7 +259,7 @@ def test_one_sweeps_at_a_time(database: Database) -> None:
         stage.passes(LOCK_DURATION)
         ann.begin()
         assert sweep(ann, max_messages=1) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, True)]
-        assert sweep(bob) == []
+        assert sweep(bob) == REFUSED
         ann.commit()
         assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
 
@@ -281,7 +285,7 @@ def test_a_sweep_that_is_killed_is_done_by_the_next(database: Database) -> None:
         ann.begin()
         assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
         ann.connection.close()
-        while not (swept := sweep(bob)):
+        while (swept := sweep(bob)) == REFUSED:
             pass
         assert swept == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
 
@@ -542,6 +546,47 @@ def test_while_another_sweeps_a_sweep_of_all_ends_at_once(database: Database) ->
         other.rollback()
         connection.execute("call pgqueue.sweep_all()")
         assert connection.execute("select count(*) from pgqueue.scheduled_message").fetchone() == (0,)
+
+
+def test_only_the_given_queues_are_swept(database: Database) -> None:
+    with many_due(database, 3) as connection:
+        connection.execute("select pgqueue.create_queue('others')")
+        sweep = "select queue, activated, more from pgqueue.sweep(queues => %s)"
+        assert connection.execute(sweep, [["others", "nope"]]).fetchall() == []
+        assert connection.execute(sweep, [[]]).fetchall() == []
+        assert connection.execute(sweep, [["nope", "orders"]]).fetchall() == [("orders", 3, False)]
+
+
+def test_schedules_are_fired_by_a_sweep_of_no_queues(database: Database) -> None:
+    with many_due(database, 3) as connection:
+        connection.execute("select pgqueue.create_schedule('s', 'orders', every => '1 minute', body => '1')")
+        database.move_clock(3 * LOCK_DURATION)
+        sweep = "select queue, activated from pgqueue.sweep(queues => %s)"
+        assert connection.execute(sweep, [["orders"]]).fetchall() == [("orders", 3)]
+        assert connection.execute(sweep, [[]]).fetchall() == [(None, 1)]
+
+
+def test_many_queues_are_swept_some_at_a_time(database: Database) -> None:
+    with many_due(database, 1) as connection:
+        assert connection.execute("select pgqueue.queues_to_sweep()").fetchall() == [(None,)]
+        connection.execute("select pgqueue.create_queue('q' || number) from generate_series(1, 1000) as number")
+        due = "pgqueue.clock() + interval '1 minute'"
+        connection.execute(f"select pgqueue.schedule(name, '1', {due}) from pgqueue.queues where name <> 'orders'")
+        database.move_clock(4 * LOCK_DURATION)
+        lists = [[queues for (queues,) in connection.execute("select pgqueue.queues_to_sweep()")] for _ in range(2)]
+        assert [len(queues) for queues in lists[0]] == [0, 500, 500, 1]
+        assert sorted(chain(*lists[0])) == sorted(["orders", *(f"q{number}" for number in range(1, 1001))])
+        assert lists[0] != lists[1]
+        connection.execute("call pgqueue.sweep_all()")
+        assert connection.execute("select count(*) from pgqueue.scheduled_message").fetchone() == (0,)
+        assert connection.execute("select count(distinct xmin::text) from pgqueue.message").fetchone() == (3,)
+
+
+def test_a_sweep_of_many_queues_ends_when_its_time_is_over(database: Database) -> None:
+    with many_due(database, 3) as connection:
+        connection.execute("select pgqueue.create_queue('q' || number) from generate_series(1, 501) as number")
+        connection.execute("call pgqueue.sweep_all(lasts => interval '0')")
+        assert connection.execute("select count(*) from pgqueue.scheduled_message").fetchone() == (3,)
 
 
 def test_a_sweep_of_all_within_a_transaction_is_refused_and_changes_nothing(database: Database) -> None:

@@ -248,6 +248,7 @@ UNTRIED = dict.fromkeys(
         "_next_xid",
         "_priority",
         "_refuse_transaction",
+        "queues_to_sweep",
         "server_run",
         "topic_settings",
         "_settling_xid",

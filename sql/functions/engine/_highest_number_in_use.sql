@@ -1,11 +1,9 @@
 -- Returns the highest number above `above` that is in use in a queue, as a sequence number or as a position; null when there is
--- none. Reads only what indexes have above that number.
+-- none. Reads only what indexes have above that number, where the caller sets enable_seqscan, enable_bitmapscan and enable_sort
+-- off: a function without settings of its own becomes part of a query over many queues.
 create or replace function pgqueue._highest_number_in_use(queue pgqueue.queue, above bigint)
-returns bigint
+returns setof bigint
 language sql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
     -- fresh lane + 999 is the lane of deferred messages, 2000 that of sessions
     select greatest(

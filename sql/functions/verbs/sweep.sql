@@ -1,15 +1,19 @@
--- Tidies up all queues, handling up to `max_messages`, or everything when null: deletes or dead-letters expired and
+-- Tidies up all queues, or those with the given names, handling up to `max_messages`, or everything when null: deletes or dead-letters expired and
 -- over-delivered messages, makes messages with expired locks and messages whose time has come available, deletes old
 -- records, frees space, and repairs what a manual change or a restore has broken. Commit at once, and call it again
 -- while there is `more`. With `dry_run`, everything is counted, without a bound, and nothing is changed.
 --
 -- A queue in which that means reading many rows is looked over once an hour, and whenever the sweep is `thorough`. Only one
--- sweep runs at a time in a database; another one that starts meanwhile returns no rows. See docs/sweeper.md.
+-- sweep runs at a time in a database; another one that starts meanwhile does nothing. Where there are many queues, sweep those of
+-- pgqueue.queues_to_sweep in transactions of their own. `queues` that do not exist are passed over, and without any, only what
+-- belongs to no queue is swept. See docs/sweeper.md.
 -- Returns  one row for each queue in which there was something to do, and one with a null queue when a day of history
---          was reclaimed, orphans were removed, the sequence was repaired or schedules were fired.
+--          was reclaimed, orphans were removed, the sequence was repaired or schedules were fired. A row whose `more` is null when
+--          another sweep runs.
 -- Raises   PQ007 invalid argument.
 -- Locks    the messages; skips those that others hold.
-create or replace function pgqueue.sweep(max_messages integer default 1000, dry_run boolean default false, thorough boolean default false)
+create or replace function pgqueue.sweep(
+    max_messages integer default 1000, dry_run boolean default false, thorough boolean default false, queues text[] default null)
 returns table (
     queue text, expired integer, dead_lettered integer, returned integer, activated integer, forgotten integer,
     reclaimed_days integer, deleted_queues integer, forwarded integer, more boolean)
@@ -32,6 +36,7 @@ begin
     end if;
     perform pgqueue._check_bound(max_messages);
     if not dry_run and not pgqueue._only_one('pgqueue.sweep_lock') then
+        return query select null::text, 0, 0, 0, 0, 0, 0, 0, 0, null::boolean;
         return;
     end if;
     if not dry_run then
@@ -39,14 +44,16 @@ begin
         perform pgqueue._repair_ids(numbered)
            from unnest('{queue,topic,schedule,audited_action}'::text[]) as name
           cross join lateral (select ('pgqueue.' || name)::regclass as numbered) as known;
-        if pgqueue._is_sequence_behind() then                                -- no number may be drawn before the repair
+        if pgqueue._is_sequence_behind(nullif(queues, '{}')) then            -- no number may be drawn before the repair
             if pgqueue._repair_sequence() then
                 return query select null::text, 0, 0, 0, 0, 0, 0, 0, 0, true;
             end if;
             return;
         end if;
     end if;
-    if dry_run then
+    if queues <> '{}' then
+        activated := 0;
+    elsif dry_run then
         select count(*) into activated from pgqueue.schedule where fire_at <= pgqueue.clock();
     else
         perform pgqueue._mend_schedules();
@@ -56,7 +63,9 @@ begin
     if activated > 0 then
         return query select null::text, 0, 0, 0, activated, 0, 0, 0, 0, coalesce(remaining <= 0, false);
     end if;
-    for source in select * from pgqueue.queue order by random() loop         -- so that no queue is always the last
+    for source in
+        select * from pgqueue.queue where queues is null or name = any (queues) order by random()    -- so that none is always the last
+    loop
         if pgqueue._delete_idle(source, dry_run) then
             return query select source.name, 0, 0, 0, 0, 0, 0, 1, 0, false;
             continue;
@@ -82,7 +91,7 @@ begin
         end if;
         exit when more;
     end loop;
-    if more then
+    if more or queues <> '{}' then
         return;
     end if;
     orphans := pgqueue._remove_orphans(remaining, dry_run) + pgqueue._forget_workers(dry_run)

@@ -1,0 +1,2 @@
+-- MONITOR of all queues
+select * from pgqueue.queues_to_sweep();
