@@ -281,6 +281,14 @@ def test_calls_in_maintenance_by_a_superuser_are_refused(house: House) -> None:
     house.connection.execute(f"drop schema {house.role} cascade".encode())
 
 
+def test_a_materialized_view_cannot_read_what_a_view_shows(house: House) -> None:
+    """Its owner is the caller of nothing: REFRESH by a superuser runs whatever the owner has put in it."""
+    house.make_history()
+    for view in VIEWS | LIBRARY_VIEWS:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="within security-restricted operation"):
+            house.connection.execute(f"create materialized view public.copy as select * from pgqueue.{view}".encode())
+
+
 def test_verbs_for_all_queues_concern_those_that_the_role_may_use(house: House) -> None:
     for right in ("send", "receive"):
         house.ask(f"select pgqueue.grant_{right}('mine', %s)", house.role)

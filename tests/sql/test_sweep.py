@@ -582,7 +582,21 @@ def test_many_queues_are_swept_some_at_a_time(database: Database) -> None:
         assert connection.execute("select count(distinct xmin::text) from pgqueue.message").fetchone() == (3,)
 
 
-def test_a_sweep_of_many_queues_ends_when_its_time_is_over(database: Database) -> None:
+def test_a_sweep_of_many_queues_ends_when_another_one_begins(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.rows("select pgqueue.create_queue('q' || number) from generate_series(1, 500) as number")
+        ann.send("a", time_to_live=SECOND)
+        stage.passes(SECOND)
+        stage.rewrite("sweep", THE_LOCK, "queues = '{}'")  # another one has it for a moment
+        ann.rows("call pgqueue.sweep_all()")
+        assert ann.value("select count(*) from pgqueue.message") == 1
+        stage.rewrite("sweep", "queues = '{}'", "false")
+        ann.rows("call pgqueue.sweep_all()")
+        assert ann.value("select count(*) from pgqueue.message") == 0
+
+
+def test_a_sweep_of_many_queues_ends_when_its_its_time_is_over(database: Database) -> None:
     with many_due(database, 3) as connection:
         connection.execute("select pgqueue.create_queue('q' || number) from generate_series(1, 501) as number")
         connection.execute("call pgqueue.sweep_all(lasts => interval '0')")

@@ -81,4 +81,28 @@ TWINS = [
         "false",
         test_sweep.test_one_sweeps_at_a_time,
     ),
+    Twin(
+        "sweep",
+        "if queues <> '{}' then",
+        "if false then",
+        test_sweep.test_schedules_are_fired_by_a_sweep_of_no_queues,
+    ),
+    Twin(
+        "sweep",
+        "where queues is null or name = any (queues)",
+        "",
+        test_sweep.test_only_the_given_queues_are_swept,
+    ),
+    Twin(
+        "queues_to_sweep",
+        "order by random()",
+        "order by id",
+        test_sweep.test_many_queues_are_swept_some_at_a_time,
+    ),
+    Twin(
+        "sweep_all",
+        "if is_refused or ",
+        "if ",
+        test_sweep.test_a_sweep_of_many_queues_ends_when_another_one_begins,
+    ),
 ]
