@@ -24,7 +24,7 @@ THOROUGH = {
     "queue_counts",
 }
 #: Plain queries are inlined, and planned as a part of the query that calls them.
-INLINED = {"_deferred_messages", "_lane_messages", "_messages_of", "_scheduled_messages_of"}
+INLINED = {"_deferred_messages", "_highest_number_in_use", "_lane_messages", "_messages_of", "_scheduled_messages_of"}
 #: They read rows by their places.
 BY_PLACE = {"_release_groups", "abandon_batch", "resolve"}
 

@@ -10,6 +10,9 @@
 create or replace function pgqueue._repair_sequence()
 returns boolean
 language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 as $$
 declare
     all_open    constant xid8 := '18446744073709551615';
