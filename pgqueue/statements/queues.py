@@ -89,7 +89,7 @@ def check_droppable(names: Sequence[str]) -> Statement[None]:
         quoted = {name: quoted for name, quoted, *_ in rows}
         for target in names:
             sources = [quoted[name] for name, _, *targets in rows if target in targets and name not in names]
-            if sources:
+            if sources and target in quoted:
                 raise InvalidArgumentError(
                     f"queue {quoted[target]} cannot be dropped: others forward to it: {', '.join(sources)}. Set their"
                     " forward_to or forward_dead_lettered_messages_to to another queue or to None with"

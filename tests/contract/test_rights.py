@@ -63,6 +63,8 @@ def test_a_sender_needs_no_right_on_the_queues_that_its_messages_are_forwarded_t
     client.queue("front").send(Message("work"))
     with refused():
         client.queue("orders").send(Message("work"))
+    with refused():
+        client.delete_queue("orders")
     assert [message.body for message in owner.queue("orders").receive()] == ["work"]
 
 

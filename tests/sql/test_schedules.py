@@ -434,6 +434,15 @@ def test_a_plan_whose_times_have_passed_takes_no_other_away(database: Database) 
         assert ann.values(SENT) == ids(*range(1, 7))
 
 
+def test_a_schedule_whose_plan_comes_too_late_is_planned_again(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        number = create(ann, cron="* * * * *")
+        stage.passes(5 * MINUTE)
+        ann.call("plan_schedule", id=number, due_times=[BEGINNING + n * MINUTE for n in (1, 2, 3)])
+        assert [row[0] for row in ann.table("schedules_to_plan")] == [number]
+
+
 def test_a_schedule_whose_plan_is_complete_ends(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import chain
 from typing import Any
 
@@ -566,6 +567,16 @@ def test_schedules_are_fired_by_a_sweep_of_no_queues(database: Database) -> None
         assert connection.execute(sweep, [[]]).fetchall() == [(None, 1)]
 
 
+def test_messages_of_a_queue_that_was_dropped_long_ago_are_removed_however_many(database: Database) -> None:
+    with many_due(database, 30) as connection:
+        connection.execute("delete from pgqueue.queue")
+        dropped = "insert into pgqueue.dropped_queue (queue_id, name, dropped_at) values (1, 'orders', %s)"
+        connection.execute(dropped, [database.clock.now() - timedelta(days=31)])
+        connection.execute("call pgqueue.sweep_all(10)")
+        assert connection.execute("select count(*) from pgqueue.scheduled_message").fetchone() == (0,)
+        assert connection.execute("select count(*) from pgqueue.dropped_queue").fetchone() == (0,)
+
+
 def test_many_queues_are_swept_some_at_a_time(database: Database) -> None:
     with many_due(database, 1) as connection:
         assert connection.execute("select pgqueue.queues_to_sweep()").fetchall() == [(None,)]
@@ -574,9 +585,9 @@ def test_many_queues_are_swept_some_at_a_time(database: Database) -> None:
         connection.execute(f"select pgqueue.schedule(name, '1', {due}) from pgqueue.queues where name <> 'orders'")
         database.move_clock(4 * LOCK_DURATION)
         lists = [[queues for (queues,) in connection.execute("select pgqueue.queues_to_sweep()")] for _ in range(2)]
-        assert [len(queues) for queues in lists[0]] == [0, 500, 500, 1]
+        assert sorted(len(queues) for queues in lists[0]) == [0, 1, 500, 500]
         assert sorted(chain(*lists[0])) == sorted(["orders", *(f"q{number}" for number in range(1, 1001))])
-        assert lists[0] != lists[1]
+        assert sorted(lists[0]) != sorted(lists[1])
         connection.execute("call pgqueue.sweep_all()")
         assert connection.execute("select count(*) from pgqueue.scheduled_message").fetchone() == (0,)
         assert connection.execute("select count(distinct xmin::text) from pgqueue.message").fetchone() == (3,)
@@ -586,21 +597,26 @@ def test_a_sweep_of_many_queues_ends_when_another_one_begins(database: Database)
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.rows("select pgqueue.create_queue('q' || number) from generate_series(1, 500) as number")
-        ann.send("a", time_to_live=SECOND)
+        ann.rows("select pgqueue.send(name, '1', time_to_live => '1 second') from pgqueue.queues")
         stage.passes(SECOND)
-        stage.rewrite("sweep", THE_LOCK, "queues = '{}'")  # another one has it for a moment
+        ann.rows("create sequence public.sweeps")
+        ann.rows("grant usage on sequence public.sweeps to public")
+        stage.rewrite("sweep", THE_LOCK, "nextval('public.sweeps') = 1")  # another one has it for a moment
         ann.rows("call pgqueue.sweep_all()")
-        assert ann.value("select count(*) from pgqueue.message") == 1
-        stage.rewrite("sweep", "queues = '{}'", "false")
+        assert ann.value("select count(*) from pgqueue.message") == 501
         ann.rows("call pgqueue.sweep_all()")
         assert ann.value("select count(*) from pgqueue.message") == 0
 
 
-def test_a_sweep_of_many_queues_ends_when_its_its_time_is_over(database: Database) -> None:
+def test_a_sweep_of_many_queues_ends_when_its_time_is_over(database: Database) -> None:
     with many_due(database, 3) as connection:
         connection.execute("select pgqueue.create_queue('q' || number) from generate_series(1, 501) as number")
-        connection.execute("call pgqueue.sweep_all(lasts => interval '0')")
-        assert connection.execute("select count(*) from pgqueue.scheduled_message").fetchone() == (3,)
+
+        def are_swept() -> bool:
+            connection.execute("call pgqueue.sweep_all(lasts => interval '0')")
+            return connection.execute("select from pgqueue.scheduled_message").fetchall() == []
+
+        assert any(are_swept() for _ in range(99))  # each begins where chance has it, so that nothing is always left
 
 
 def test_a_sweep_of_all_within_a_transaction_is_refused_and_changes_nothing(database: Database) -> None:

@@ -6,6 +6,7 @@ language plpgsql stable
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
 declare
     last bigint := pgqueue._last_number_drawn();

@@ -56,7 +56,7 @@ begin
         end if;
         orphans := orphans + 1;
     end loop;
-    if not dry_run then
+    if not dry_run and coalesce(orphans < max_records, true) then
         delete from pgqueue.dropped_queue where dropped_at < pgqueue.clock() - interval '30 days';
     end if;
     return orphans;

@@ -41,7 +41,7 @@ begin
         return;                          -- computed long ago: those that another one has stored since are kept
     end if;
     known.plan_at    := case when not is_complete
-                             then least(moment + interval '1 day', ahead[(cardinality(ahead) + 1) / 2]) end;
+                             then least(moment + interval '1 day', coalesce(ahead[(cardinality(ahead) + 1) / 2], moment)) end;
     known.last_error := null;
     perform pgqueue._save_schedule(known, due_times);
 end

@@ -1,5 +1,5 @@
 -- Lists what pgqueue.sweep can do in one transaction each, so that none lasts for long: null, all queues, where there are few. Where there
--- are many, the names of none, for what belongs to no queue, and then of up to 500 in each row, in another order each time.
+-- are many, the names of none, for what belongs to no queue, and of up to 500 in each other row, in another order each time.
 -- Those who may not monitor get null; a sweep of theirs is refused.
 -- Returns  values of its argument `queues`.
 create or replace function pgqueue.queues_to_sweep()
@@ -14,6 +14,6 @@ begin
         select case when last > 0 then array(select name from queue where part = number) end
           from (select coalesce(max(part), 0) as last from queue) as known
          cross join generate_series(-sign(last)::integer, last) as number
-         order by number;
+         order by random();
 end
 $$;

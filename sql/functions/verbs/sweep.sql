@@ -62,6 +62,9 @@ begin
     end if;
     if activated > 0 then
         return query select null::text, 0, 0, 0, activated, 0, 0, 0, 0, coalesce(remaining <= 0, false);
+        if remaining <= 0 then
+            return;
+        end if;
     end if;
     for source in
         select * from pgqueue.queue where queues is null or name = any (queues) order by random()    -- so that none is always the last

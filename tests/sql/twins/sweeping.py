@@ -95,9 +95,21 @@ TWINS = [
     ),
     Twin(
         "queues_to_sweep",
-        "order by random()",
-        "order by id",
+        "over (order by random())",
+        "over (order by id)",
         test_sweep.test_many_queues_are_swept_some_at_a_time,
+    ),
+    Twin(
+        "queues_to_sweep",
+        "order by random();",
+        "order by number;",
+        test_sweep.test_a_sweep_of_many_queues_ends_when_its_time_is_over,
+    ),
+    Twin(
+        "_remove_orphans",
+        " and coalesce(orphans < max_records, true)",
+        "",
+        test_sweep.test_messages_of_a_queue_that_was_dropped_long_ago_are_removed_however_many,
     ),
     Twin(
         "sweep_all",
