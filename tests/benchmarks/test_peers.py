@@ -131,7 +131,7 @@ subprocess.run([sys.executable, "-c", "while __import__('time').process_time() <
 print(cpu_seconds(os.getpid()) - before)
 """
     said = subprocess.check_output([sys.executable, "-c", program], text=True)
-    assert float(said) >= 0.19  # sums of hundredths are not exact
+    assert round(float(said), 2) >= 0.19  # sums of hundredths are not exact
 
 
 def test_a_proxy_delays_what_passes_it_each_way(tmp_path: Path) -> None:
