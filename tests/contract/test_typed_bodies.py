@@ -45,6 +45,7 @@ class Refund:
     amount: Decimal
 
 
+@dataclass
 class Strict(Refund):
     def __post_init__(self) -> None:
         raise ZeroDivisionError
